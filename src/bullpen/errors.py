@@ -1,0 +1,325 @@
+"""The error tree: everything Bullpen raises on purpose.
+
+    BullpenError
+    ├── BadRequest                  the caller's mistake; says which
+    │   ├── UndecodableBody
+    │   ├── AgentNotReady
+    │   └── BadHost
+    ├── NotFound
+    │   ├── WorkspaceNotFound
+    │   ├── SessionNotFound
+    │   ├── PromptNotFound
+    │   ├── GrantNotFound
+    │   └── LanguageServerNotFound
+    ├── Conflict                    right request, wrong moment
+    │   ├── ClientNotAttached
+    │   ├── ClientRetired
+    │   ├── HostingWorkspaces
+    │   ├── WorkspaceClosing
+    │   ├── SessionBusy
+    │   ├── ChannelsDiffer
+    │   └── DataDirectoryInUse
+    ├── ShuttingDown
+    ├── Unauthorized
+    ├── Forbidden
+    ├── TooLarge
+    ├── StoreError
+    │   ├── StoreFull
+    │   ├── StoreBusy
+    │   ├── StoreDamaged
+    │   └── StoreTooNew
+    ├── ConfigError
+    ├── ProviderError               the model's side failed; carries title, details, retry advice
+    ├── ToolFailed                  a result for the model, never the end of a turn
+    ├── TurnCancelled               a write met the cancel mark of its own turn
+    ├── AddressInUse
+    ├── UnsafeSocket
+    └── ServerUnreachable           raised by the client
+
+Each class has a stable `code` that crosses the wire beside the message; the server maps class to
+status in one table, the client maps the code back to the class.
+"""
+
+from __future__ import annotations
+
+
+class BullpenError(Exception):
+    """The root; `code` is stable and crosses the wire."""
+
+    code = "error"
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class BadRequest(BullpenError):
+    """The request cannot be carried out as it stands; the message says why."""
+
+    code = "bad_request"
+
+
+class UndecodableBody(BadRequest):
+    code = "undecodable_body"
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__("failed to decode request")
+        self.why = why
+
+
+class AgentNotReady(BadRequest):
+    """No model is configured, so nothing can answer a prompt."""
+
+    code = "agent_not_ready"
+
+    def __init__(self) -> None:
+        super().__init__("agent coordinator not initialized")
+
+
+class BadHost(BadRequest):
+    code = "bad_host"
+
+    def __init__(self, host: str, why: str = "invalid host format") -> None:
+        super().__init__(f"{why}: {host!r} (use unix:///path/to.sock or tcp://127.0.0.1:PORT)")
+        self.host = host
+
+
+class NotFound(BullpenError):
+    code = "not_found"
+
+
+class WorkspaceNotFound(NotFound):
+    """The workspace was never opened here, or its last client has left."""
+
+    code = "workspace_not_found"
+
+    def __init__(self, workspace_id: str) -> None:
+        super().__init__("workspace not found")
+        self.workspace_id = workspace_id
+
+
+class SessionNotFound(NotFound):
+    code = "session_not_found"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("session not found")
+        self.session_id = session_id
+
+
+class PromptNotFound(NotFound):
+    """No prompt of that number waits in the session's queue."""
+
+    code = "prompt_not_found"
+
+    def __init__(self, seq: int) -> None:
+        super().__init__("prompt not found in the queue")
+        self.seq = seq
+
+
+class GrantNotFound(NotFound):
+    code = "grant_not_found"
+
+    def __init__(self, grant_id: str) -> None:
+        super().__init__("grant not found")
+        self.grant_id = grant_id
+
+
+class LanguageServerNotFound(NotFound):
+    code = "language_server_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__("LSP client not found")
+        self.name = name
+
+
+class Conflict(BullpenError):
+    code = "conflict"
+
+
+class ClientNotAttached(Conflict):
+    code = "client_not_attached"
+
+    def __init__(self, client_id: str) -> None:
+        super().__init__("client not attached")
+        self.client_id = client_id
+
+
+class ClientRetired(Conflict):
+    code = "client_retired"
+
+    def __init__(self, client_id: str) -> None:
+        super().__init__("client has been retired")
+        self.client_id = client_id
+
+
+class HostingWorkspaces(Conflict):
+    code = "hosting_workspaces"
+
+    def __init__(self) -> None:
+        super().__init__("server is hosting live workspaces")
+
+
+class WorkspaceClosing(Conflict):
+    code = "workspace_closing"
+
+    def __init__(self) -> None:
+        super().__init__("workspace closing")
+
+
+class SessionBusy(Conflict):
+    code = "session_busy"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("session is currently processing another request")
+        self.session_id = session_id
+
+
+class ChannelsDiffer(Conflict):
+    code = "channels_differ"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "requested channels differ from the existing workspace; close its other clients first or ask for the same"
+        )
+
+
+class DataDirectoryInUse(Conflict):
+    """Another process owns the database of that data directory."""
+
+    code = "data_directory_in_use"
+
+    def __init__(self, directory: str, pid: int, version: str, started_at: str) -> None:
+        super().__init__(
+            f"data directory already in use by another bullpen process: {directory}"
+            f" (owner pid={pid} version={version} started_at={started_at})"
+        )
+        self.directory = directory
+        self.pid = pid
+
+
+class ShuttingDown(BullpenError):
+    code = "shutting_down"
+
+    def __init__(self) -> None:
+        super().__init__("server is shutting down")
+
+
+class Unauthorized(BullpenError):
+    code = "unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("a valid token is required: send 'Authorization: Bearer <token>'")
+
+
+class Forbidden(BullpenError):
+    code = "forbidden"
+
+
+class TooLarge(BullpenError):
+    code = "too_large"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"request body is larger than {limit_bytes} bytes")
+        self.limit_bytes = limit_bytes
+
+
+class StoreError(BullpenError):
+    """The database could not do what was asked; nothing of it was kept."""
+
+    code = "store_error"
+
+
+class StoreFull(StoreError):
+    code = "store_full"
+
+    def __init__(self) -> None:
+        super().__init__("no space left for the database; free some disk space and try again")
+
+
+class StoreBusy(StoreError):
+    code = "store_busy"
+
+    def __init__(self) -> None:
+        super().__init__("the database is locked by another program; try again")
+
+
+class StoreDamaged(StoreError):
+    code = "store_damaged"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"the database {path} is damaged ({why}); restore a backup or move the file away")
+        self.path = path
+
+
+class StoreTooNew(StoreError):
+    code = "store_too_new"
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(
+            f"the database {path} was written by a newer Bullpen (schema {found}, this one knows {known}); "
+            "upgrade Bullpen or use another data directory"
+        )
+        self.path = path
+
+
+class ConfigError(BullpenError):
+    code = "config_error"
+
+
+class ProviderError(BullpenError):
+    """A model call failed.
+
+    `title` is short enough for a heading, `details` is what the provider said, `status` its HTTP
+    status or 0. `retryable` says whether the same request may succeed later, `retry_after_s` when.
+    """
+
+    code = "provider_error"
+
+    def __init__(
+        self,
+        details: str,
+        *,
+        title: str = "Provider Error",
+        status: int = 0,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(details)
+        self.title = title
+        self.details = details
+        self.status = status
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+
+
+class ToolFailed(BullpenError):
+    """What went wrong inside a tool, worded for the model that called it."""
+
+    code = "tool_failed"
+
+
+class TurnCancelled(BullpenError):
+    """A write of a turn found that the turn has been cancelled; nothing was written."""
+
+    code = "turn_cancelled"
+
+
+class AddressInUse(BullpenError):
+    code = "address_in_use"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"address already in use: {address} (another server listens there)")
+        self.address = address
+
+
+class UnsafeSocket(BullpenError):
+    code = "unsafe_socket"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"refusing to listen on {path}: {why}")
+        self.path = path
+        self.why = why
+
+
+class ServerUnreachable(BullpenError):
+    code = "server_unreachable"

@@ -1,0 +1,161 @@
+"""Models, the agent's state, workspaces and the other nouns that answers are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from bullpen.schema.wire import Wire
+
+
+class Model(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    id: str = ""
+    name: str = ""
+    cost_per_1m_in: float = 0
+    cost_per_1m_out: float = 0
+    cost_per_1m_in_cached: float = 0
+    cost_per_1m_out_cached: float = 0
+    context_window: int = 0
+    default_max_tokens: int = 0
+    can_reason: bool = False
+    reasoning_levels: tuple[str, ...] | UnsetType = UNSET
+    default_reasoning_effort: str | UnsetType = UNSET
+    supports_attachments: bool = False
+    options: dict[str, Any] | UnsetType = UNSET
+
+
+class SelectedModel(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    model: str = ""
+    provider: str = ""
+    reasoning_effort: str | UnsetType = UNSET
+    think: bool | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
+    temperature: float | UnsetType = UNSET
+    top_p: float | UnsetType = UNSET
+    top_k: int | UnsetType = UNSET
+    frequency_penalty: float | UnsetType = UNSET
+    presence_penalty: float | UnsetType = UNSET
+    provider_options: dict[str, Any] | UnsetType = UNSET
+
+
+class AgentInfo(Wire, frozen=True, kw_only=True):
+    is_busy: bool
+    is_ready: bool
+    model: Model
+    model_cfg: SelectedModel
+
+
+class CatalogueProvider(Wire, frozen=True, kw_only=True):
+    """A provider that could be configured; `GET W/providers` lists these."""
+
+    name: str
+    id: str
+    api_key: str = ""
+    api_endpoint: str = ""
+    type: str = ""
+    default_large_model_id: str = ""
+    default_small_model_id: str = ""
+    models: tuple[Model, ...] = ()
+
+
+class VersionInfo(Wire, frozen=True, kw_only=True):
+    version: str
+    commit: str
+    build_id: str
+    go_version: str
+    platform: str
+
+
+class SkillInfo(Wire, frozen=True, kw_only=True):
+    id: str
+    name: str
+    description: str
+    label: str
+    source: str
+    user_invocable: bool
+
+
+class SkillState(Wire, frozen=True, kw_only=True):
+    name: str
+    path: str
+    state: int
+    error: str = ""
+
+
+ZERO_TIME = "0001-01-01T00:00:00Z"
+"""What the wire says for "never" where it uses RFC 3339."""
+
+
+class LspInfo(Wire, frozen=True, kw_only=True):
+    name: str
+    state: int
+    error: str = ""
+    diagnostic_count: int = 0
+    connected_at: str
+
+
+class McpInfo(Wire, frozen=True, kw_only=True):
+    name: str
+    state: str
+    error: str = ""
+    tool_count: int = 0
+    prompt_count: int = 0
+    resource_count: int = 0
+    connected_at: str
+
+
+class McpPromptArgument(Wire, frozen=True, kw_only=True):
+    id: str
+    title: str
+    description: str = ""
+    required: bool = False
+
+
+class McpPrompt(Wire, frozen=True, kw_only=True):
+    id: str
+    title: str = ""
+    description: str = ""
+    prompt_id: str
+    client_id: str
+    arguments: tuple[McpPromptArgument, ...] = ()
+
+
+class ClientInfo(Wire, frozen=True, kw_only=True):
+    """One client of a workspace, as the room sees it."""
+
+    client_id: str
+    name: str = ""
+    streams: int
+    current_session: str = ""
+    attached_at: int = 0
+
+
+class QueuedPrompt(Wire, frozen=True, kw_only=True):
+    """A prompt that waits for its turn. `seq` is its number for edits; order is the list's order."""
+
+    seq: int
+    session_id: str
+    run_id: str
+    text: str
+    author: str = ""
+    attachments: int = 0
+    created_at: int
+
+
+class Workspace(Wire, frozen=True, kw_only=True):
+    """A workspace as answers show it. The creator's environment never leaves the server."""
+
+    id: str
+    path: str
+    yolo: bool = False
+    debug: bool = False
+    data_dir: str = ""
+    version: str = ""
+    config: dict[str, Any]
+    channels: tuple[str, ...] = ()
+    skills: tuple[SkillState, ...] = ()
+    trusted: bool = False
+    outlive: bool = False
+    untrusted_settings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

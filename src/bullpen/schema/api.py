@@ -1,0 +1,240 @@
+"""Request bodies and the answers that are not nouns. Every request field has a zero default: the wire
+treats a missing key and null alike, and what is really needed is checked by the handler."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from bullpen.schema.agent import SelectedModel
+from bullpen.schema.asks import QuestionResponse
+from bullpen.schema.session import Todo
+from bullpen.schema.wire import Int64, Wire
+
+# System and workspaces
+
+
+class Control(Wire, frozen=True, kw_only=True):
+    command: str = ""
+
+
+class NewWorkspace(Wire, frozen=True, kw_only=True):
+    """`outlive` and `client_name` are ours: keep working with nobody attached; how others see us."""
+
+    path: str = ""
+    client_id: str = ""
+    data_dir: str = ""
+    debug: bool = False
+    yolo: bool = False
+    channels: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    version: str = ""
+    outlive: bool = False
+    client_name: str = ""
+
+
+class CurrentSession(Wire, frozen=True, kw_only=True):
+    session_id: str = ""
+
+
+class SkillToRead(Wire, frozen=True, kw_only=True):
+    skill_id: str = ""
+
+
+class SkillOrigin(Wire, frozen=True, kw_only=True):
+    name: str
+    description: str
+    source: str
+    builtin: bool
+
+
+class SkillContent(Wire, frozen=True, kw_only=True):
+    content: bytes
+    result: SkillOrigin
+
+
+class NeedsInit(Wire, frozen=True, kw_only=True):
+    needs_init: bool
+
+
+class PromptText(Wire, frozen=True, kw_only=True):
+    prompt: str
+
+
+# Sessions
+
+
+class NewSession(Wire, frozen=True, kw_only=True):
+    title: str = ""
+
+
+class SessionChange(Wire, frozen=True, kw_only=True):
+    """What a client may change of a session; the rest of its cached copy is ignored."""
+
+    title: str | None = None
+    todos: tuple[Todo, ...] | None = None
+
+
+class FileRead(Wire, frozen=True, kw_only=True):
+    session_id: str = ""
+    path: str = ""
+
+
+# Agent
+
+
+class Attachment(Wire, frozen=True, kw_only=True):
+    file_path: str = ""
+    file_name: str = ""
+    mime_type: str = ""
+    content: bytes = b""
+
+
+class NewPrompt(Wire, frozen=True, kw_only=True):
+    """`permissions` says how asks of this run are answered; `interactive: false` takes the question tool."""
+
+    session_id: str = ""
+    prompt: str = ""
+    run_id: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    permissions: Literal["ask", "allow", "deny", ""] = "ask"
+    interactive: bool = True
+
+
+class PromptAccepted(Wire, frozen=True, kw_only=True):
+    run_id: str
+
+
+class AgentInit(Wire, frozen=True, kw_only=True):
+    interactive: bool = False
+
+
+class Dropped(Wire, frozen=True, kw_only=True):
+    """The queued prompts a cancel or a clear removed, in order."""
+
+    dropped: tuple[str, ...]
+
+
+class QueueEdit(Wire, frozen=True, kw_only=True):
+    """A new text for a waiting prompt, a new place in the queue (0 = next), or both."""
+
+    prompt: str | None = None
+    index: Int64 | None = None
+
+
+class ShellRun(Wire, frozen=True, kw_only=True):
+    command: str = ""
+    term_width: Int64 = 0
+
+
+class ShellDone(Wire, frozen=True, kw_only=True):
+    output: str
+    exit_code: int
+
+
+# Asks
+
+
+class GrantedPermission(Wire, frozen=True, kw_only=True):
+    """The request echoed; only `id` decides, the rest may be anything."""
+
+    id: str = ""
+    tool_call_id: str = ""
+    params: Any = None
+
+
+class PermissionAnswer(Wire, frozen=True, kw_only=True):
+    """`reason` with `deny` is ours: it goes to the model and the turn goes on."""
+
+    permission: GrantedPermission = GrantedPermission()
+    action: str = ""
+    reason: str = ""
+
+
+class Resolved(Wire, frozen=True, kw_only=True):
+    resolved: bool
+
+
+class Skip(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    skip: bool = False
+
+
+class QuestionAnswer(Wire, frozen=True, kw_only=True):
+    batch_request_id: str = ""
+    responses: tuple[QuestionResponse, ...] = ()
+
+
+class QuestionCancel(Wire, frozen=True, kw_only=True):
+    """Without an id the oldest open batch of the workspace is meant, as on the reference."""
+
+    batch_request_id: str = ""
+
+
+# Config
+
+
+class ConfigSet(Wire, frozen=True, kw_only=True):
+    scope: Int64 = 0
+    key: str = ""
+    value: Any = None
+
+
+class ConfigRemove(Wire, frozen=True, kw_only=True):
+    scope: Int64 = 0
+    key: str = ""
+
+
+class ConfigModel(Wire, frozen=True, kw_only=True):
+    scope: Int64 = 0
+    model_type: str = ""
+    model: SelectedModel = SelectedModel()
+
+
+class ConfigCompact(Wire, frozen=True, kw_only=True):
+    scope: Int64 = 0
+    enabled: bool = False
+
+
+class ProviderKey(Wire, frozen=True, kw_only=True):
+    scope: Int64 = 0
+    provider_id: str = ""
+    kind: str = ""
+    api_key: Any = None
+
+
+class RefreshOauth(Wire, frozen=True, kw_only=True):
+    scope: Int64 = 0
+    provider_id: str = ""
+
+
+class ImportedToken(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    token: Any = None
+    success: bool = False
+
+
+# LSP and MCP
+
+
+class LspStart(Wire, frozen=True, kw_only=True):
+    path: str = ""
+
+
+class McpName(Wire, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class McpGetPrompt(Wire, frozen=True, kw_only=True):
+    client_id: str = ""
+    prompt_id: str = ""
+    args: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class McpReadResource(Wire, frozen=True, kw_only=True):
+    name: str = ""
+    uri: str = ""
+
+
+class ErrorBody(Wire, frozen=True, kw_only=True):
+    message: str
+    code: str = ""
