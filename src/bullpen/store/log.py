@@ -1,0 +1,151 @@
+"""The numbered log: every durable change of a workspace, gapless, in the order it happened.
+
+A row holds the payload's JSON, except where the payload is a row that no longer changes (a finished
+message, a file version): then it names that row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from bullpen.broker import Fact, Live
+from bullpen.schema.events import KINDS, Action, Keep
+from bullpen.schema.session import FileVersion, Session
+from bullpen.schema.wire import Wire, encode
+from bullpen.store.tx import Row, Tx
+
+KEPT_EVENTS = 10_000
+KEPT_S = 24 * 3600
+"""A client that was away for no longer than this, or missed no more than that, can be replayed to."""
+
+PAGE = 200
+"""Events read at a time for a replay; bounds what one reconnecting client costs in memory."""
+
+
+_FILE = ("id", "session_id", "path", "content", "version", "created_at", "updated_at")
+
+
+class Replayed(NamedTuple):
+    seq: int
+    kind: str
+    action: str
+    body: bytes
+
+
+class Page(NamedTuple):
+    """`head` is the log's last number in the same snapshot and `tail` the first one kept; `last` is how far
+    the page goes, `complete` when that is the head."""
+
+    epoch: str
+    head: int
+    tail: int
+    events: list[Replayed]
+    last: int
+    complete: bool
+
+
+async def append(
+    tx: Tx,
+    workspace: str,
+    payload: Wire,
+    action: Action,
+    *,
+    key: str = "",
+    keep: Keep = "each",
+    body: bytes | None = None,
+    by_reference: bool = False,
+    live: Live | None = None,
+) -> int:
+    """Number the event, store it and publish it with the commit; gives back its number."""
+    kind = KINDS[type(payload)]
+    body = encode(payload) if body is None else body
+    numbered = await tx.row("UPDATE workspaces SET head = head + 1 WHERE id = $1 RETURNING head", workspace)
+    assert numbered is not None, "an event needs a workspace that has been opened once"
+    seq = int(numbered[0])
+    await tx.run(
+        "INSERT INTO events (workspace, seq, kind, action, key, keep, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        workspace,
+        seq,
+        kind,
+        action,
+        key,
+        keep,
+        None if by_reference else body,
+        tx.now,
+    )
+    tx.publish(Fact(workspace, kind, action, key, body, seq, live))
+    return seq
+
+
+def announce(tx: Tx, workspace: str, payload: Wire, action: Action, *, key: str = "") -> None:
+    """Publish without storing: for what is only true now."""
+    tx.publish(Fact(workspace, KINDS[type(payload)], action, key, encode(payload)))
+
+
+async def next_number(tx: Tx, workspace: str) -> int:
+    """The number the next event will get."""
+    row = await tx.row("SELECT head + 1 FROM workspaces WHERE id = $1", workspace)
+    return int(row[0]) if row else 0
+
+
+async def read_page(tx: Tx, workspace: str, after: int) -> Page:
+    """The next events after a number, with superseded `latest` ones left out."""
+    row = await tx.row("SELECT epoch, head, tail FROM workspaces WHERE id = $1", workspace)
+    assert row is not None, "only the log of an opened workspace is read"
+    epoch, head, tail = row
+    rows = await tx.rows(
+        """SELECT e.seq, e.kind, e.action, e.key, e.keep, coalesce(e.body, m.body),
+                  f.id, f.session, f.path, f.content, f.version, f.created_at, f.updated_at
+           FROM events AS e
+           LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key
+           LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key
+           WHERE e.workspace = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3""",
+        workspace,
+        after,
+        PAGE,
+    )
+    last_of = {(kind, key): seq for seq, kind, _, key, *_ in rows}
+    events = [
+        Replayed(row[0], row[1], row[2], body)
+        for row in rows
+        if (row[4] == "each" or last_of[row[1], row[3]] == row[0])
+        and (body := await _body(tx, workspace, row)) is not None
+    ]
+    return Page(epoch, head, tail, events, rows[-1][0] if rows else after, complete=len(rows) < PAGE)
+
+
+async def _body(tx: Tx, workspace: str, row: Row) -> bytes | None:
+    """The payload as it is told now; None when the row it named has been deleted since."""
+    _, kind, action, key, _, body, *file = row
+    if kind == "file":
+        return None if file[0] is None else encode(FileVersion(**dict(zip(_FILE, file, strict=True))))
+    if kind == "session" and action != "deleted" and body is not None:
+        busy = await tx.row(
+            "SELECT 1 FROM prompts WHERE workspace = $1 AND session = $2 AND state IN ('accepted', 'active')",
+            workspace,
+            key,
+        )
+        session = msgspec.json.decode(body, type=Session)
+        return encode(
+            msgspec.structs.replace(
+                session, is_busy=busy is not None, attached_clients=tx.attached(workspace, key)
+            )
+        )
+    return None if body is None else bytes(body)
+
+
+async def prune(tx: Tx, workspace: str) -> None:
+    """Forget events that are both old and far behind."""
+    row = await tx.row("SELECT head, tail FROM workspaces WHERE id = $1", workspace)
+    if row is None or row[0] - KEPT_EVENTS <= row[1]:
+        return
+    keep_from = row[0] - KEPT_EVENTS
+    recent = await tx.row(
+        "SELECT min(seq) FROM events WHERE workspace = $1 AND at >= $2", workspace, tx.now - KEPT_S
+    )
+    if recent is not None and recent[0] is not None:
+        keep_from = min(keep_from, recent[0])
+    await tx.run("DELETE FROM events WHERE workspace = $1 AND seq < $2", workspace, keep_from)
+    await tx.run("UPDATE workspaces SET tail = $2 WHERE id = $1 AND tail < $2", workspace, keep_from)

@@ -1,0 +1,87 @@
+"""The schema's history: a list of named steps, each run once, in order, in one transaction.
+
+Written in the SQL that SQLite and PostgreSQL share: text ids, bigint times, no identity columns. What
+only SQLite has (full-text search) is marked and lives in `search.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bullpen.store import search
+
+
+class Migration(NamedTuple):
+    name: str
+    statements: tuple[str, ...]
+
+
+_FOUNDATION = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    # One row per directory ever opened. `head` is the number of the last event, `tail` of the first one kept;
+    # `opened` counts openings and keeps volatile ids apart.
+    """CREATE TABLE workspaces (
+        id TEXT PRIMARY KEY, path TEXT NOT NULL, epoch TEXT NOT NULL,
+        head BIGINT NOT NULL, tail BIGINT NOT NULL, opened BIGINT NOT NULL, last_prompt BIGINT NOT NULL,
+        created_at BIGINT NOT NULL, opened_at BIGINT NOT NULL)""",
+    # The log. `keep` is 'each' or 'latest'. A NULL body means: the row that `key` names, which no longer changes.
+    """CREATE TABLE events (
+        workspace TEXT NOT NULL, seq BIGINT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL,
+        key TEXT NOT NULL, keep TEXT NOT NULL, body BLOB, at BIGINT NOT NULL,
+        PRIMARY KEY (workspace, seq))""",
+    # `touched` is the number of the event that last changed the session: an order finer than seconds.
+    """CREATE TABLE sessions (
+        id TEXT NOT NULL, workspace TEXT NOT NULL, parent TEXT NOT NULL, title TEXT NOT NULL,
+        message_count BIGINT NOT NULL, prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT NULL,
+        summary_message TEXT NOT NULL, cost DOUBLE PRECISION NOT NULL, todos TEXT NOT NULL,
+        created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, touched BIGINT NOT NULL,
+        PRIMARY KEY (workspace, id))""",
+    "CREATE INDEX sessions_by_time ON sessions (workspace, parent, touched)",
+    # `body` is the message's wire JSON and goes out as it lies here. `turn` is the prompt that made it, while open.
+    """CREATE TABLE messages (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, role TEXT NOT NULL,
+        position BIGINT NOT NULL, finished INTEGER NOT NULL, turn BIGINT NOT NULL, body BLOB NOT NULL)""",
+    "CREATE INDEX messages_by_session ON messages (workspace, session, position)",
+    "CREATE INDEX messages_by_role ON messages (workspace, role, position)",
+    "CREATE INDEX messages_open ON messages (workspace, turn) WHERE finished = 0",
+    # Text that an open message has grown by since its body was written.
+    """CREATE TABLE chunks (
+        message TEXT NOT NULL, n BIGINT NOT NULL, part TEXT NOT NULL, text TEXT NOT NULL, at BIGINT NOT NULL,
+        PRIMARY KEY (message, n))""",
+    # What a person sent. `seq` is the order of acceptance, `position` the order of running.
+    """CREATE TABLE prompts (
+        workspace TEXT NOT NULL, seq BIGINT NOT NULL, position DOUBLE PRECISION NOT NULL,
+        kind TEXT NOT NULL, session TEXT NOT NULL, author TEXT NOT NULL, run_id TEXT NOT NULL,
+        own_run_id INTEGER NOT NULL, idempotency_key TEXT, permissions TEXT NOT NULL, interactive INTEGER NOT NULL,
+        text TEXT NOT NULL, attachments BLOB NOT NULL, state TEXT NOT NULL, turn BIGINT NOT NULL,
+        attempts BIGINT NOT NULL, queued INTEGER NOT NULL, created_at BIGINT NOT NULL, ended_at BIGINT NOT NULL,
+        PRIMARY KEY (workspace, seq))""",
+    "CREATE UNIQUE INDEX prompts_by_key ON prompts (workspace, idempotency_key) WHERE idempotency_key IS NOT NULL",
+    "CREATE INDEX prompts_unfinished ON prompts (workspace, session, position) WHERE state IN ('accepted', 'active')",
+    # A tool call that was let loose on the world. Without a result after a crash its outcome is unknown.
+    """CREATE TABLE intents (
+        workspace TEXT NOT NULL, turn BIGINT NOT NULL, message TEXT NOT NULL, call TEXT NOT NULL,
+        fingerprint TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (message, call))""",
+    # `state` is open, granted, denied, answered, cancelled or dead.
+    """CREATE TABLE asks (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, kind TEXT NOT NULL, session TEXT NOT NULL,
+        turn BIGINT NOT NULL, message TEXT NOT NULL, call TEXT NOT NULL, seq BIGINT NOT NULL, body BLOB NOT NULL,
+        fingerprint TEXT NOT NULL, state TEXT NOT NULL, answered_by TEXT NOT NULL, answer BLOB,
+        created_at BIGINT NOT NULL, answered_at BIGINT NOT NULL)""",
+    "CREATE INDEX asks_open ON asks (workspace, seq) WHERE state = 'open'",
+    """CREATE TABLE grants (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, scope TEXT NOT NULL, session TEXT NOT NULL,
+        tool TEXT NOT NULL, action TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL,
+        granted_by TEXT NOT NULL, created_at BIGINT NOT NULL)""",
+    "CREATE INDEX grants_by_workspace ON grants (workspace, tool, action)",
+    """CREATE TABLE files (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, path TEXT NOT NULL,
+        content TEXT NOT NULL, version BIGINT NOT NULL, position BIGINT NOT NULL,
+        created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, UNIQUE (workspace, session, path, version))""",
+    """CREATE TABLE read_files (
+        workspace TEXT NOT NULL, session TEXT NOT NULL, path TEXT NOT NULL, read_at DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (workspace, session, path))""",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (Migration("foundation", (*_FOUNDATION, *search.TABLES)),)
+"""Append only: a released step never changes."""

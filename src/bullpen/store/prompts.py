@@ -1,0 +1,277 @@
+"""Prompts: the one table behind acceptance, queue, idempotency, cancel and crash recovery.
+
+    accepted ──▶ active ──▶ done | failed | cancelled | interrupted
+        └──────▶ cancelled              (withdrawn, dropped, or cancelled before it began)
+
+`seq` is the order of acceptance and what a cancel goes by; `position` is the order of running and what a
+person may change. A prompt that joined another's turn (`turn` ≠ `seq`) ends with that turn. A row of
+kind `summary` is a summary that was asked for; it takes its place in the session like a prompt.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from bullpen.schema.agent import QueuedPrompt
+from bullpen.schema.api import Attachment
+from bullpen.schema.events import QueueChanged
+from bullpen.schema.wire import encode
+from bullpen.store import log
+from bullpen.store.tx import Row, Tx
+
+State = Literal["accepted", "active", "done", "failed", "cancelled", "interrupted"]
+Kind = Literal["prompt", "summary"]
+
+_attachments = msgspec.json.Decoder(tuple[Attachment, ...])
+
+_SELECT = """SELECT seq, position, kind, session, author, run_id, own_run_id, permissions, interactive, text,
+    attachments, state, turn, attempts, queued, created_at FROM prompts WHERE workspace = $1"""
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    position: float
+    kind: Kind
+    session: str
+    author: str
+    run_id: str
+    own_run_id: bool
+    permissions: str
+    interactive: bool
+    text: str
+    attachments: tuple[Attachment, ...]
+    state: State
+    turn: int
+    attempts: int
+    queued: bool
+    """It had to wait behind another, so the room was shown a queue with it in."""
+    created_at: int
+
+    @property
+    def folds(self) -> bool:
+        """Whether it may join a running turn instead of having its own."""
+        return self.kind == "prompt" and not self.own_run_id
+
+
+class NewRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a prompt when it is accepted."""
+
+    session: str
+    text: str
+    run_id: str
+    own_run_id: bool
+    kind: Kind = "prompt"
+    author: str = ""
+    idempotency_key: str = ""
+    permissions: str = "ask"
+    interactive: bool = True
+    attachments: tuple[Attachment, ...] = ()
+
+
+async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
+    """Store the prompt; gives back its number and run id. A known idempotency key gives back those of
+    its first use, and nothing is stored."""
+    if new.idempotency_key:
+        known = await tx.row(
+            "SELECT seq, run_id FROM prompts WHERE workspace = $1 AND idempotency_key = $2",
+            workspace,
+            new.idempotency_key,
+        )
+        if known is not None:
+            return int(known[0]), str(known[1])
+    row = await tx.row(
+        "UPDATE workspaces SET last_prompt = last_prompt + 1 WHERE id = $1 RETURNING last_prompt", workspace
+    )
+    assert row is not None
+    seq = int(row[0])
+    queued = await is_busy(tx, workspace, new.session)
+    await tx.run(
+        """INSERT INTO prompts (workspace, seq, position, kind, session, author, run_id, own_run_id, idempotency_key,
+               permissions, interactive, text, attachments, state, turn, attempts, queued, created_at, ended_at)
+           VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'accepted', 0, 0, $13, $14, 0)""",
+        workspace,
+        seq,
+        new.kind,
+        new.session,
+        new.author,
+        new.run_id,
+        int(new.own_run_id),
+        new.idempotency_key or None,
+        new.permissions,
+        int(new.interactive),
+        new.text,
+        encode(new.attachments),
+        int(queued),
+        tx.now,
+    )
+    if queued:
+        await queue_changed(tx, workspace, new.session)
+    return seq, new.run_id
+
+
+async def is_busy(tx: Tx, workspace: str, session: str) -> bool:
+    """Whether something runs or waits in the session."""
+    row = await tx.row(
+        "SELECT 1 FROM prompts WHERE workspace = $1 AND session = $2 AND state IN ('accepted', 'active')",
+        workspace,
+        session,
+    )
+    return row is not None
+
+
+async def get(tx: Tx, workspace: str, seq: int) -> Prompt | None:
+    row = await tx.row(_SELECT + " AND seq = $2", workspace, seq)
+    return None if row is None else _prompt(row)
+
+
+async def waiting(tx: Tx, workspace: str, session: str) -> list[Prompt]:
+    """The accepted prompts of a session, in the order they will run."""
+    rows = await tx.rows(
+        _SELECT + " AND session = $2 AND state = 'accepted' ORDER BY position", workspace, session
+    )
+    return [_prompt(row) for row in rows]
+
+
+async def active(tx: Tx, workspace: str, session: str) -> Prompt | None:
+    """The prompt whose turn is running in the session."""
+    row = await tx.row(_SELECT + " AND session = $2 AND state = 'active' AND turn = seq", workspace, session)
+    return None if row is None else _prompt(row)
+
+
+async def all_active(tx: Tx, workspace: str) -> list[Prompt]:
+    rows = await tx.rows(_SELECT + " AND state = 'active' AND turn = seq ORDER BY seq", workspace)
+    return [_prompt(row) for row in rows]
+
+
+async def folded_into(tx: Tx, workspace: str, turn: int) -> list[Prompt]:
+    rows = await tx.rows(_SELECT + " AND turn = $2 AND seq <> $2 ORDER BY position", workspace, turn)
+    return [_prompt(row) for row in rows]
+
+
+async def sessions_waiting(tx: Tx, workspace: str) -> list[str]:
+    """The sessions in which something is still to run."""
+    rows = await tx.rows(
+        "SELECT DISTINCT session FROM prompts WHERE workspace = $1 AND state = 'accepted'", workspace
+    )
+    return [row[0] for row in rows]
+
+
+async def is_active(tx: Tx, workspace: str, seq: int) -> bool:
+    row = await tx.row("SELECT state FROM prompts WHERE workspace = $1 AND seq = $2", workspace, seq)
+    return row is not None and row[0] == "active"
+
+
+async def any_unfinished(tx: Tx, workspace: str) -> bool:
+    row = await tx.row(
+        "SELECT 1 FROM prompts WHERE workspace = $1 AND state IN ('accepted', 'active')", workspace
+    )
+    return row is not None
+
+
+async def any_active(tx: Tx, workspace: str) -> bool:
+    return (
+        await tx.row("SELECT 1 FROM prompts WHERE workspace = $1 AND state = 'active'", workspace) is not None
+    )
+
+
+async def activate(tx: Tx, workspace: str, seq: int, turn: int) -> None:
+    """Give the prompt a turn: its own, or the one it joins."""
+    await tx.run(
+        "UPDATE prompts SET state = 'active', turn = $3, attempts = attempts + 1 WHERE workspace = $1 AND seq = $2",
+        workspace,
+        seq,
+        turn,
+    )
+
+
+async def end(tx: Tx, workspace: str, seq: int, state: State) -> None:
+    """End a prompt and all that joined its turn."""
+    await tx.run(
+        """UPDATE prompts SET state = $3, ended_at = $4 WHERE workspace = $1
+           AND (seq = $2 OR turn = $2) AND state IN ('accepted', 'active')""",
+        workspace,
+        seq,
+        state,
+        tx.now,
+    )
+
+
+async def edit(tx: Tx, workspace: str, seq: int, text: str) -> None:
+    await tx.run(
+        "UPDATE prompts SET text = $3 WHERE workspace = $1 AND seq = $2 AND state = 'accepted'",
+        workspace,
+        seq,
+        text,
+    )
+
+
+async def move(tx: Tx, workspace: str, prompt: Prompt, index: int) -> None:
+    """Give a waiting prompt the place `index` among those of its session."""
+    others = [p for p in await waiting(tx, workspace, prompt.session) if p.seq != prompt.seq]
+    index = max(0, min(index, len(others)))
+    before = others[index - 1].position if index else (others[0].position - 2 if others else prompt.position)
+    after = others[index].position if index < len(others) else before + 2
+    await tx.run(
+        "UPDATE prompts SET position = $3 WHERE workspace = $1 AND seq = $2",
+        workspace,
+        prompt.seq,
+        (before + after) / 2,
+    )
+
+
+async def forget_session(tx: Tx, workspace: str, session: str) -> None:
+    """Blank what was said; the rows stay for their idempotency keys."""
+    await tx.run(
+        "UPDATE prompts SET text = '', attachments = $3 WHERE workspace = $1 AND session = $2",
+        workspace,
+        session,
+        b"[]",
+    )
+
+
+async def queue_changed(tx: Tx, workspace: str, session: str) -> None:
+    """Tell the room what waits in the session now."""
+    prompts = tuple(queued(p) for p in await waiting(tx, workspace, session) if p.kind == "prompt")
+    await log.append(
+        tx,
+        workspace,
+        QueueChanged(session_id=session, prompts=prompts),
+        "updated",
+        key=session,
+        keep="latest",
+    )
+
+
+def queued(prompt: Prompt) -> QueuedPrompt:
+    return QueuedPrompt(
+        seq=prompt.seq,
+        session_id=prompt.session,
+        run_id=prompt.run_id,
+        text=prompt.text,
+        author=prompt.author,
+        attachments=len(prompt.attachments),
+        created_at=prompt.created_at,
+    )
+
+
+def _prompt(row: Row) -> Prompt:
+    return Prompt(
+        seq=row[0],
+        position=row[1],
+        kind=row[2],
+        session=row[3],
+        author=row[4],
+        run_id=row[5],
+        own_run_id=bool(row[6]),
+        permissions=row[7],
+        interactive=bool(row[8]),
+        text=row[9],
+        attachments=_attachments.decode(row[10]),
+        state=row[11],
+        turn=row[12],
+        attempts=row[13],
+        queued=bool(row[14]),
+        created_at=row[15],
+    )

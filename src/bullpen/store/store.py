@@ -1,0 +1,91 @@
+"""One data directory, open: its lock, its database, its growing text, and the feeds of its workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from bullpen.broker import Fact, Feed
+from bullpen.schema.events import frame
+from bullpen.store import log, workspaces
+from bullpen.store.database import Database, open_database
+from bullpen.store.growth import Growth
+from bullpen.store.tx import Work
+from bullpen.system.clock import Clock
+
+T = TypeVar("T")
+DATABASE_NAME = "bullpen.db"
+
+
+class Store:
+    """What the engine and the workspaces use. Made by `open_store`."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self.directory = directory
+        self.clock = clock
+        self.feeds: dict[str, Feed] = {}
+        self._database: Database
+        self.growth: Growth
+
+    def attach_database(self, database: Database) -> None:
+        self._database = database
+        self.growth = Growth(database, self.clock, self._is_followed)
+
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """One transaction; see `Database.write`."""
+        return await self._database.write(work, durable=durable)
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def open_feed(self, workspace: str, path: str) -> Feed:
+        """Count the opening of the workspace's log and begin to fan it out."""
+        opened = await self.write(lambda tx: workspaces.open_log(tx, workspace, path))
+        feed = Feed(
+            epoch=opened.epoch,
+            head=opened.head,
+            generation=opened.generation,
+            frame=frame,
+            clock=self.clock.monotonic,
+        )
+        self.feeds[workspace] = feed
+        await self.write(lambda tx: log.prune(tx, workspace), durable=False)
+        return feed
+
+    def close_feed(self, workspace: str) -> None:
+        feed = self.feeds.pop(workspace, None)
+        if feed is not None:
+            feed.close()
+
+    def publish(self, facts: list[Fact]) -> None:
+        """Hand committed facts to the feeds of the workspaces that are open."""
+        start = 0
+        for end in range(1, len(facts) + 1):
+            if end == len(facts) or facts[end].workspace != facts[start].workspace:
+                feed = self.feeds.get(facts[start].workspace)
+                if feed is not None:
+                    feed.publish(facts[start:end])
+                start = end
+
+    def _is_followed(self, workspace: str) -> bool:
+        feed = self.feeds.get(workspace)
+        return feed is not None and feed.has_deltas
+
+
+@asynccontextmanager
+async def open_store(
+    directory: Path, *, clock: Clock, attached: Callable[[str, str], int]
+) -> AsyncIterator[Store]:
+    """The database of a directory whose lock the caller holds. Raises a `StoreError` when it cannot be
+    opened."""
+    store = Store(directory, clock)
+    database = await open_database(
+        directory / DATABASE_NAME, clock=clock, attached=attached, publish=store.publish
+    )
+    store.attach_database(database)
+    try:
+        yield store
+    finally:
+        await database.close()

@@ -1,0 +1,176 @@
+"""Read and replace files so that what was checked is what is touched.
+
+A check of a path is worth nothing if a part of it can become a link before the file is opened. Callers
+therefore resolve a path first (`paths.real`), decide on the result, and hand the result in here; the file is
+then reached step by step, and a step that has become a link is an error.
+
+A replaced file is whole or untouched: the new content is written beside it, synced and renamed. A file that
+somebody else changed in the meantime is left alone (`FileChanged`). All of this blocks: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+class Stamp(NamedTuple):
+    """Tells one state of a file from another."""
+
+    inode: int
+    size: int
+    modified_ns: int
+
+    @property
+    def modified_at(self) -> float:
+        return self.modified_ns / 1e9
+
+
+class NotRegular(OSError):
+    """The path is a directory, a pipe, a device: nothing with a content of its own."""
+
+
+class FileChanged(OSError):
+    """Somebody else changed, made or removed the file since it was looked at; it was left alone."""
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@contextlib.contextmanager
+def open_directory(path: Path, *, create: bool = False) -> Iterator[int]:
+    """A descriptor of a directory given by its real path; no step may be a link. `create` makes what is missing."""
+    fd = os.open("/", _STEP)
+    try:
+        for part in path.parts[1:]:
+            deeper = _step(part, fd, create=create)
+            os.close(fd)
+            fd = deeper
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _step(name: str, parent: int, *, create: bool) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    return os.open(name, _STEP, dir_fd=parent)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor to read a regular file, given by its real path. Raises `NotRegular` for anything else."""
+    with open_directory(path.parent) as parent:
+        # Without O_NONBLOCK a pipe that nobody writes to would hold us here.
+        fd = os.open(
+            path.name or ".", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent
+        )
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotRegular(errno.EINVAL, "not a regular file", str(path))
+    return fd
+
+
+def read_file(path: Path, *, limit_bytes: int) -> tuple[bytes, Stamp]:
+    """The whole content, and the state it was read in. Raises OSError (EFBIG) past the limit."""
+    with open(open_file(path), "rb") as file:
+        before = os.fstat(file.fileno())
+        if before.st_size > limit_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        content = file.read(limit_bytes + 1)
+    return content, stamp_of(before)
+
+
+def replace_file(path: Path, content: bytes, *, expected: Stamp | None) -> Stamp:
+    """Put the content at a real path, if the file is still as expected: None means that there is none.
+
+    Mode and owner of a file stay. Missing directories are made. Raises `FileChanged`, or OSError; the
+    file is then as it was.
+    """
+    with open_directory(path.parent, create=expected is None) as parent:
+        found = _look(path.name, parent)
+        if (found and stamp_of(found)) != expected:
+            raise FileChanged(errno.EBUSY, "the file was changed meanwhile", str(path))
+        if found and not os.access(path.name, os.W_OK, dir_fd=parent):
+            raise PermissionError(errno.EACCES, "the file is read-only", str(path))
+        beside = f".bullpen-{secrets.token_hex(8)}"
+        try:
+            written = _write_beside(beside, parent, content, found)
+            _swap(beside, path, parent, expected)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=parent)
+            raise
+        _sync_directory(parent)
+    return written
+
+
+def _look(name: str, parent: int) -> os.stat_result | None:
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise NotRegular(errno.EINVAL, "not a regular file", name)
+    return found
+
+
+def _write_beside(name: str, parent: int, content: bytes, like: os.stat_result | None) -> Stamp:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, 0o644 if like is None else 0o600, dir_fd=parent)
+    with open(fd, "wb") as file:
+        file.write(content)
+        file.flush()
+        if like is not None:
+            _take_after(fd, like)
+        os.fsync(fd)
+        return stamp_of(os.fstat(fd))
+
+
+def _take_after(fd: int, like: os.stat_result) -> None:
+    """Only a privileged server can give a file away; for others owner and group are theirs anyway."""
+    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, like.st_uid, like.st_gid)
+    os.fchmod(fd, stat.S_IMODE(like.st_mode))
+
+
+def _swap(beside: str, path: Path, parent: int, expected: Stamp | None) -> None:
+    """The last look comes right before the rename. A new file is linked in, which fails when one is there."""
+    if expected is None:
+        try:
+            os.link(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+        except FileExistsError:
+            raise FileChanged(errno.EBUSY, "the file was made meanwhile", str(path)) from None
+        except OSError as exc:
+            if exc.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise
+        else:
+            os.unlink(beside, dir_fd=parent)
+            return
+    found = _look(path.name, parent)
+    if (found and stamp_of(found)) != expected:
+        raise FileChanged(errno.EBUSY, "the file was changed meanwhile", str(path))
+    os.rename(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _sync_directory(parent: int) -> None:
+    """A descriptor from a walk may only name the directory; syncing needs one that reads it."""
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,116 @@
+"""The shell commands of one workspace, in the foreground or behind a turn's back.
+
+Every command is a shell of its own; no state is kept from one to the next. A command becomes a *background
+job* by `keep`: it is then listed under its id and outlives the call that started it. Finished jobs stay
+readable until JOBS_FINISHED newer ones have finished. What a command leaves behind (`server &`) runs on and
+ends with the workspace at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+
+from bullpen.errors import ToolFailed
+from bullpen.system.processes import Process, Processes, shell_argv
+
+JOBS_RUNNING = 50
+"""More running background jobs than this is a loop, not a plan."""
+
+JOBS_FINISHED = 50
+
+
+class ShellJob:
+    """One shell command."""
+
+    def __init__(
+        self, job_id: str, command: str, description: str, working_dir: str, process: Process
+    ) -> None:
+        self.id = job_id
+        self.command = command
+        self.description = description
+        self.working_dir = working_dir
+        self._process = process
+
+    @property
+    def done(self) -> bool:
+        return self._process.exit_code is not None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of the command is left, not even in the background."""
+        return self._process.gone
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.exit_code
+
+    def output(self) -> tuple[str, str]:
+        return self._process.stdout.text(), self._process.stderr.text()
+
+    async def wait(self) -> None:
+        await self._process.wait()
+
+    async def kill(self) -> None:
+        """End the whole process tree, also what the command left behind: TERM, then KILL after 2 s."""
+        await self._process.kill()
+
+
+class Jobs:
+    """Starts commands with one environment. `close` ends them all and takes no new ones."""
+
+    def __init__(self, env: Mapping[str, str], processes: Processes) -> None:
+        self._env = dict(env)
+        self._processes = processes
+        self._count = 0
+        self._started: set[ShellJob] = set()
+        """Of these something may still run."""
+        self._kept: dict[str, ShellJob] = {}
+        self._closed = False
+
+    async def start(self, command: str, *, cwd: Path, description: str) -> ShellJob:
+        """Raises `ToolFailed` when the command cannot be started at all."""
+        if self._closed:
+            raise ToolFailed("the workspace is closing; no more commands are started")
+        self._count += 1
+        job_id = f"{self._count:03X}"
+        # PWD keeps the name by which the workspace was opened; a shell drops it where it is not true.
+        env = {**self._env, "PWD": str(cwd)}
+        try:
+            process = await self._processes.start(shell_argv(command), cwd=cwd, env=env)
+        except OSError as exc:
+            raise ToolFailed(f"the command could not be started in {cwd}: {exc.strerror or exc}") from exc
+        job = ShellJob(job_id, command, description, str(cwd), process)
+        self._started = {each for each in self._started if not each.gone} | {job}
+        return job
+
+    def get(self, job_id: str) -> ShellJob | None:
+        return self._kept.get(job_id.strip().upper())
+
+    def keep(self, job: ShellJob) -> None:
+        """List a command as a background job. Raises `ToolFailed` when too many are running."""
+        if self.running() >= JOBS_RUNNING:
+            raise ToolFailed(
+                f"{JOBS_RUNNING} background jobs are running, and no more are allowed; end one with job_kill first"
+            )
+        self._kept[job.id] = job
+        finished = [each.id for each in self._kept.values() if each.done]
+        for job_id in finished[:-JOBS_FINISHED]:
+            del self._kept[job_id]
+
+    def forget(self, job_id: str) -> None:
+        self._kept.pop(job_id, None)
+
+    def running(self) -> int:
+        """How many background jobs are unfinished."""
+        return sum(not job.done for job in self._kept.values())
+
+    async def close(self) -> None:
+        """End all commands and what they left behind; bounded, and not to be cancelled half-way."""
+        self._closed = True
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                for job in self._started:
+                    tasks.start_soon(job.kill)

@@ -1,0 +1,213 @@
+"""Commands are started, read and ended for real; nothing of them stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from bullpen.system.processes import Process, Processes, Spool, shell_argv
+
+ENV = {"PATH": os.environ["PATH"]}
+
+ESCAPES = {
+    "plain": "echo $BASHPID >> pids; echo ready; sleep 600",
+    "background": "sh -c 'echo $$ >> pids; sleep 600' & echo $BASHPID >> pids; sleep 0.2; echo ready; wait",
+    "nohup": "nohup sh -c 'echo $$ >> pids; echo ready; sleep 600' & wait",
+    "setsid": "setsid sh -c 'echo $$ >> pids; echo ready; sleep 600'",
+    "double fork": "( (setsid sh -c 'echo $$ >> pids; echo ready; sleep 600' &) & ) ; sleep 600",
+    "cleared environment": "env -i setsid sh -c '(echo $$ >> pids; echo ready; sleep 600) & exit'; sleep 600",
+    "no pipes": "setsid sh -c 'echo $$ >> pids; (exec >/dev/null 2>&1 </dev/null; sleep 600) & echo ready' ; sleep 600",
+    "ignores TERM": "trap '' TERM; echo $BASHPID >> pids; echo ready; while :; do sleep 1; done",
+    "ignores TERM elsewhere": "setsid sh -c 'trap \"\" TERM; echo $$ >> pids; echo ready; while :; do sleep 1; done' & wait",
+    "stopped": "echo $BASHPID >> pids; echo ready; kill -STOP $BASHPID",
+    "the shell is gone": "setsid sh -c 'echo $$ >> pids; echo ready; sleep 600' & while ! [ -s pids ]; do :; done",
+}
+
+
+async def start(processes: Processes, command: str, cwd: Path = Path("/")) -> Process:
+    return await processes.start(shell_argv(command), cwd=cwd, env=ENV)
+
+
+async def printed(process: Process, word: str) -> None:
+    """Until the command has printed a word; there is no event for that, so look again and again."""
+    with anyio.fail_after(20):
+        while word not in process.stdout.text():
+            await anyio.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    """A zombie counts as alive: nobody may be left to collect."""
+    return Path(f"/proc/{pid}").exists()
+
+
+async def test_output_and_exit_code_are_told(processes: Processes, tmp_path: Path) -> None:
+    """Both streams apart, in the directory asked for, with no input and nothing of our environment."""
+    process = await start(processes, "pwd; env | grep -c HOME; cat; echo problem >&2; exit 3", tmp_path)
+    await process.wait()
+    assert process.stdout.text() == f"{tmp_path}\n0\n"
+    assert (process.stderr.text(), process.exit_code) == ("problem\n", 3)
+
+
+async def test_input_is_given(processes: Processes) -> None:
+    """Also more than a pipe would hold, and to a command that reads none of it."""
+    stdin = b"x" * 300_000
+    reader = await processes.start(shell_argv("wc -c"), cwd=Path("/"), env=ENV, stdin=stdin)
+    other = await processes.start(shell_argv("true"), cwd=Path("/"), env=ENV, stdin=stdin)
+    await reader.wait()
+    await other.wait()
+    assert (reader.stdout.text().strip(), other.exit_code) == ("300000", 0)
+
+
+async def test_a_program_that_is_not_there_is_an_error(processes: Processes, tmp_path: Path) -> None:
+    """Likewise a directory, and a NUL byte."""
+    with pytest.raises(FileNotFoundError):
+        await processes.start(["/no/such/program"], cwd=tmp_path, env=ENV)
+    with pytest.raises(FileNotFoundError):
+        await start(processes, "true", tmp_path / "missing")
+    with pytest.raises(OSError, match="NUL"):
+        await start(processes, "echo a\0b")
+
+
+async def test_death_by_signal_reads_as_in_a_shell(processes: Processes) -> None:
+    """128 and the number of the signal."""
+    process = await start(processes, "kill -9 $BASHPID")
+    await process.wait()
+    assert process.exit_code == 128 + signal.SIGKILL
+
+
+async def test_signals_have_their_usual_meaning(processes: Processes) -> None:
+    """Python ignores SIGPIPE; a pipeline whose reader leaves must still end."""
+    process = await start(processes, "yes | head -n 1")
+    with anyio.fail_after(10):
+        await process.wait()
+    assert process.stdout.text() == "y\n"
+
+
+@pytest.mark.parametrize("style", ESCAPES)
+async def test_nothing_survives_a_kill(processes: Processes, tmp_path: Path, style: str) -> None:
+    """However a command tries to get away, and within the time that was promised."""
+    process = await start(processes, ESCAPES[style], tmp_path)
+    await printed(process, "ready")
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    begin = time.monotonic()
+    await process.kill()
+    assert pids
+    assert [pid for pid in pids if alive(pid)] == []
+    assert process.gone
+    assert time.monotonic() - begin < 5  # Two seconds of grace; the rest is for a loaded machine.
+
+
+async def test_a_leftover_that_holds_the_pipe_does_not_hold_the_wait(processes: Processes) -> None:
+    """The end of a command is the end of its own process; what it left runs on until the owner ends."""
+    process = await start(processes, "setsid sleep 600 & echo $!")
+    with anyio.fail_after(10):
+        await process.wait()
+    pid = int(process.stdout.text())
+    assert (process.exit_code, process.gone, alive(pid)) == (0, False, True)
+    await processes.close()
+    assert (process.gone, alive(pid)) == (True, False)
+
+
+async def test_many_commands_run_side_by_side(processes: Processes) -> None:
+    """Each gets its own output."""
+
+    async def one(number: int) -> None:
+        process = await start(processes, f"echo {number}; exit {number}")
+        await process.wait()
+        told.add((process.stdout.text(), process.exit_code or 0))
+
+    told: set[tuple[str, int]] = set()
+    async with anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(one, number)
+    assert told == {(f"{number}\n", number) for number in range(40)}
+
+
+async def test_endless_output_costs_a_fixed_amount(processes: Processes) -> None:
+    """Head and tail stay, and the loop goes on turning."""
+    process = await start(processes, "echo begin; yes; echo end")
+    with anyio.fail_after(30):
+        while process.stdout.total < 20 * 1024 * 1024:
+            await anyio.sleep(0.01)
+    await process.kill()
+    text = process.stdout.text()
+    assert len(text) < 1_100_000
+    assert text.startswith("begin\ny\n")
+    assert "bytes dropped" in text
+
+
+async def test_a_cancel_while_waiting_leaves_the_command_to_its_owner(processes: Processes) -> None:
+    """Waiting is not owning: the command can be waited for again."""
+    process = await start(processes, "read -t 0.2 < <(sleep 5); echo over")
+    with anyio.move_on_after(0.01):
+        await process.wait()
+    assert process.exit_code is None
+    await process.wait()
+    assert process.stdout.text() == "over\n"
+
+
+async def test_a_dead_launcher_is_replaced(processes: Processes) -> None:
+    """Somebody may kill it; the next command just takes a little longer."""
+    first = await start(processes, "ps -o ppid= -p $PPID")
+    await first.wait()
+    launcher = int(first.stdout.text())
+    os.kill(launcher, signal.SIGKILL)
+    while ") Z " not in Path(f"/proc/{launcher}/stat").read_text():
+        await anyio.sleep(0.005)
+    second = await start(processes, "echo again")
+    await second.wait()
+    assert second.stdout.text() == "again\n"
+
+
+async def test_nothing_starts_after_the_close(processes: Processes) -> None:
+    """A late caller is told, and the launcher is gone."""
+    process = await start(processes, "ps -o ppid= -p $PPID")
+    await process.wait()
+    await processes.close()
+    assert not alive(int(process.stdout.text()))
+    with pytest.raises(OSError, match="no more commands"):
+        await start(processes, "true")
+
+
+def test_commands_die_with_the_server(tmp_path: Path) -> None:
+    """After a kill -9 of the server nothing of its commands is left, however well hidden."""
+    program = textwrap.dedent("""
+        import anyio, os
+        from pathlib import Path
+        from bullpen.system.processes import Processes, shell_argv
+        async def main():
+            command = "env -i setsid sh -c 'sleep 600 & echo $!; wait'; sleep 600"
+            process = await Processes().start(shell_argv(command), cwd=Path("/"), env={"PATH": os.environ["PATH"]})
+            while not process.stdout.text().strip():
+                await anyio.sleep(0.005)
+            print(process.stdout.text(), flush=True)
+            await process.wait()
+        anyio.run(main)
+    """)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        pid = int(server.stdout.readline())
+        server.kill()
+    deadline = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(pid)
+
+
+def test_a_spool_keeps_head_and_tail() -> None:
+    """Short content is kept whole; of a long one the middle is counted and dropped."""
+    spool = Spool(half_bytes=4)
+    spool.add(b"abcd")
+    spool.add(b"efgh")
+    assert spool.text() == "abcdefgh"
+    for letter in b"ijklmnop":
+        spool.add(bytes([letter]))
+    assert spool.text() == "abcd\n\n… 8 bytes dropped …\n\nmnop"
