@@ -114,7 +114,8 @@ class Process:
             await self._loop.sock_sendall(self._line, len(body).to_bytes(4, "big") + body)
             await self._started.wait()
         except BaseException:
-            self._hang_up()
+            with anyio.CancelScope(shield=True):
+                await self.kill()
             raise
         if self._problem is not None:
             raise self._problem
@@ -242,7 +243,7 @@ class Processes:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
 
         Raises OSError when the directory or the program is not there, or nothing more can be started.
-        A cancel while starting ends whatever has been started.
+        A cancel while starting ends whatever has been started, and only then goes on.
         """
         if any("\0" in word for word in (*argv, str(cwd), *env.keys(), *env.values())):
             raise OSError(errno.EINVAL, "a command cannot hold a NUL byte")

@@ -1,0 +1,1 @@
+"""Asks: permissions and questions. Stored, addressed one by one, answered once, by anybody."""

@@ -1,0 +1,158 @@
+"""Asks on a terminal: what is asked, in full, and what an answer typed as a number or a text means."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from bullpen.cli.inert import inert, inert_line
+from bullpen.schema.asks import (
+    PermissionAction,
+    PermissionRequest,
+    Question,
+    QuestionBatch,
+    QuestionResponse,
+)
+
+SHOWN_LINES = 40
+"""Of what a tool wants to do; more is a page of its own (`/show`), never cut in silence."""
+
+
+def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = False) -> str:
+    """What a tool wants to do, and the answers there are."""
+    where = f" (in “{inert_line(session)}”)" if session else ""
+    body = _details(ask.params).split("\n")
+    hidden = 0 if whole else max(len(body) - SHOWN_LINES, 0)
+    shown = body[: len(body) - hidden]
+    lines = [
+        f"? {inert_line(ask.tool_name)} asks to {inert_line(ask.action)} in {inert_line(ask.path)}{where}"
+    ]
+    lines += [f"  | {line}" for line in shown]
+    if hidden:
+        lines.append(f"  … {hidden} more lines: /show prints them all")
+    if ask.description:
+        lines.append(f"  the model says: {inert_line(ask.description)}")
+    lines += [
+        "  1 allow once",
+        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} in this directory for this session",
+        "  3 deny, and end the turn",
+        "  4 deny and say why: 4 <reason>",
+    ]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionReply:
+    action: PermissionAction
+    reason: str = ""
+
+
+def permission_reply(text: str) -> PermissionReply | None:
+    """What a typed line answers, or None when it answers nothing."""
+    number, _, rest = text.strip().partition(" ")
+    match number, rest.strip():
+        case "1", "":
+            return PermissionReply("allow")
+        case "2", "":
+            return PermissionReply("allow_session")
+        case "3", "":
+            return PermissionReply("deny")
+        case "4", reason if reason:
+            return PermissionReply("deny", reason)
+        case _:
+            return None
+
+
+def question_text(question: Question, *, number: int, count: int, session: str = "") -> str:
+    """One question of a batch, and the answers there are."""
+    of = f" ({number} of {count})" if count > 1 else ""
+    where = f" (in “{inert_line(session)}”)" if session else ""
+    lines = [f"? {inert_line(question.question)}{of}{where}"]
+    if question.description:
+        lines.append(f"  {inert_line(question.description)}")
+    match question.type:
+        case "yes_no":
+            lines += ["  1 yes", "  2 no"]
+        case "single_choice" | "multi_choice":
+            for index, choice in enumerate(question.choices, 1):
+                more = f"  {inert_line(choice.description)}" if choice.description else ""
+                lines.append(f"  {index} {inert_line(choice.label)}{more}")
+    hint = {
+        "yes_no": "answer with 1 or 2",
+        "single_choice": "answer with a number, or in your own words",
+        "multi_choice": "answer with numbers (1 3), or in your own words",
+        "free_text": "answer in your own words",
+    }[question.type]
+    lines.append(f"  {hint}; /skip answers none")
+    return "\n".join(lines)
+
+
+def question_reply(question: Question, text: str) -> QuestionResponse | None:
+    """What a typed line answers, or None when it answers nothing."""
+    text = text.strip()
+    if not text:
+        return None
+    match question.type:
+        case "yes_no":
+            yes = {"1": True, "yes": True, "y": True, "2": False, "no": False, "n": False}.get(text.lower())
+            return None if yes is None else QuestionResponse(request_id=question.id, yes=yes)
+        case "free_text":
+            return QuestionResponse(request_id=question.id, fill_in_text=text)
+        case "single_choice" | "multi_choice":
+            return _choice_reply(question, text)
+
+
+def _choice_reply(question: Question, text: str) -> QuestionResponse | None:
+    words = text.replace(",", " ").split()
+    if not all(word.isdecimal() for word in words):
+        return QuestionResponse(request_id=question.id, fill_in_text=text)
+    picked = [int(word) for word in words]
+    if any(not 1 <= number <= len(question.choices) for number in picked):
+        return None
+    if question.type == "single_choice" and len(picked) != 1:
+        return None
+    ids = dict.fromkeys(question.choices[number - 1].id for number in picked)
+    return QuestionResponse(request_id=question.id, selected_ids=tuple(ids))
+
+
+class Answers:
+    """The answers to a batch as they are typed, one question after the other."""
+
+    def __init__(self, batch: QuestionBatch) -> None:
+        self.batch = batch
+        self.responses: list[QuestionResponse] = []
+
+    @property
+    def question(self) -> Question | None:
+        """The question to answer next, or None when all are answered."""
+        asked = self.batch.questions
+        return asked[len(self.responses)] if len(self.responses) < len(asked) else None
+
+    def text(self, session: str = "") -> str:
+        """The next question as it is shown."""
+        question = self.question
+        assert question is not None
+        number, count = len(self.responses) + 1, len(self.batch.questions)
+        return question_text(question, number=number, count=count, session=session)
+
+
+def _details(params: Any) -> str:
+    """The arguments in full: those that are text as text, the rest as JSON."""
+    if isinstance(params, str):
+        return inert(params)
+    if not isinstance(params, dict):
+        return inert(json.dumps(params, ensure_ascii=False))
+    lines: list[str] = []
+    for key, value in params.items():
+        if value in (None, "", False, 0):
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if "\n" in text:
+            lines += [
+                f"{inert_line(str(key))}:",
+                *(f"  {line}" for line in inert(text).rstrip("\n").split("\n")),
+            ]
+        else:
+            lines.append(f"{inert_line(str(key))}: {inert(text)}")
+    return "\n".join(lines) or "no arguments"

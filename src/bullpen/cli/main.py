@@ -1,0 +1,150 @@
+"""The entry point: finds the sub-command, runs it, turns every error into one line and an exit status.
+
+Only click is loaded here. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from bullpen import __version__, errors
+from bullpen.cli.options import WORKSPACE_HELP, host_option
+
+COMMANDS = {
+    "attach": "Join a workspace in this terminal.",
+    "doctor": "Check this installation and say what to mend.",
+    "ps": "Show the server's workspaces, clients and sessions.",
+    "run": "Send one prompt and print the answer.",
+    "server": "Run the server in the foreground.",
+    "stop": "Stop the server.",
+}
+"""Every sub-command with its line in the help, so that the help needs to import none of them."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"bullpen.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=WORKSPACE_HELP,
+)
+@click.version_option(__version__, "-v", "--version", prog_name="bullpen", message="%(prog)s %(version)s")
+@host_option
+@click.pass_context
+def cli(ctx: click.Context, host: str | None) -> None:
+    """One coding agent that any number of clients share.
+
+    Without a command: join the workspace of the current directory, and choose a model first when none is
+    configured. The server starts by itself when it is needed.
+
+    \b
+    Examples:
+      bullpen                       talk to the agent in this directory
+      bullpen run "what is this?"   one answer, for scripts
+      bullpen attach ~/project      join from a second terminal
+      bullpen ps                    who is where
+    """
+    if ctx.invoked_subcommand is None:
+        from bullpen.cli.attach import start
+
+        ctx.exit(start(".", host=host, session="", name="", choose_model=True))
+    elif host is not None:
+        # Given before the command, it holds for the command.
+        os.environ["BULLPEN_HOST"] = host
+
+
+def main() -> None:
+    """What `bullpen` on the command line calls."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            reconfigure(errors="replace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; the answer is the exit status. Errors are said in one line on stderr."""
+    try:
+        status = cli.main(args=arguments, prog_name="bullpen", standalone_mode=False)
+    except click.ClickException as exc:
+        return _refuse(exc)
+    except errors.BullpenError as exc:
+        if _wants_traceback():
+            raise
+        click.echo(f"bullpen: {one_line(exc)}", err=True)
+        return 1
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        # Nobody reads what we print any more; what is still buffered must not complain at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as exc:
+        if _wants_traceback():
+            raise
+        text = " ".join(str(exc).split()) or "no details"
+        click.echo(
+            f"bullpen: {type(exc).__name__}: {text} (this is a defect; BULLPEN_DEBUG=1 shows where)", err=True
+        )
+        return 1
+    return status if isinstance(status, int) else 0
+
+
+def one_line(error: errors.BullpenError) -> str:
+    """What went wrong, and what the person can do, in one line that is safe to print."""
+    from bullpen.cli.inert import inert_line
+
+    said = inert_line(error.message)
+    hint = _hint(error)
+    return f"{said} – {hint}" if hint else said
+
+
+def _hint(error: errors.BullpenError) -> str:
+    match error:
+        case errors.ServerUnreachable():
+            return "'bullpen doctor' says more"
+        case errors.Unauthorized():
+            return "set BULLPEN_TOKEN to the server's token"
+        case errors.AgentNotReady():
+            return "no model is configured: run 'bullpen' and choose one"
+        case errors.HostingWorkspaces():
+            return "'bullpen ps' shows who is attached"
+        case _:
+            return ""
+
+
+def _refuse(exc: click.ClickException) -> int:
+    hint = ""
+    if isinstance(exc, click.UsageError) and exc.ctx is not None:
+        hint = f" – '{exc.ctx.command_path} --help' shows how"
+    click.echo(f"bullpen: {exc.format_message().rstrip('.')}{hint}", err=True)
+    return exc.exit_code
+
+
+def _wants_traceback() -> bool:
+    return os.environ.get("BULLPEN_DEBUG", "") not in {"", "0"}
+
+
+if __name__ == "__main__":
+    main()

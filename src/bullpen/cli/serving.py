@@ -1,0 +1,165 @@
+"""The server process: puts the rooms together, runs them, and ends with one clear sentence if it cannot.
+
+The data directory's lock and the sockets come first, so that a second server fails at once. Then it listens:
+`/health` answers while the store is still being checked and migrated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from bullpen.cli.server import ServerOptions
+from bullpen.config.places import Places
+from bullpen.config.settings import ProviderSettings
+from bullpen.errors import BullpenError
+from bullpen.providers.base import Provider
+from bullpen.server.app import build_app
+from bullpen.server.auth import load_or_create_token
+from bullpen.server.listen import bind_tcp, bind_unix
+from bullpen.server.serve import HttpServer, run, stop_signals
+from bullpen.store.lock import DataLock
+from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path, parse_host
+from bullpen.system.clock import SystemClock
+from bullpen.system.processes import Processes
+from bullpen.tools.base import Tool
+from bullpen.workspace.claims import DETACH_GRACE_S
+from bullpen.workspace.host import Host
+from bullpen.workspace.workspace import Surroundings
+
+if TYPE_CHECKING:
+    import httpx2
+
+log = logging.getLogger("bullpen")
+
+KEEPALIVE_S = 15.0
+"""Three of these missed tell a client that the server is gone."""
+
+STOP_GRACE_S = 5.0
+"""How long answers under way may take after everything else has ended."""
+
+
+def run_server(options: ServerOptions) -> int:
+    """Serve until told to stop; gives back the exit status."""
+    _log_to_stderr(debug=options.debug)
+    env = dict(os.environ)
+    try:
+        run(lambda: _main(options, env))
+    except BullpenError as exc:
+        print(f"bullpen server: {exc}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
+    data_dir = (options.data_dir or Places.of(env).data).expanduser().absolute()
+    async with AsyncExitStack() as stack:
+        sockets = _bind(options, env, stack)
+        lock = DataLock(data_dir)
+        stack.callback(lock.release)
+        has_tcp = any(s.family != socket.AF_UNIX for s in sockets)
+        token = load_or_create_token(data_dir / "token") if has_tcp else None
+        processes = await stack.enter_async_context(Processes())
+        stop = asyncio.Event()
+        host = Host(
+            surroundings=Surroundings(
+                clock=SystemClock(),
+                processes=processes,
+                tools=_tools,
+                make_provider=_Providers(),
+                trusted=options.trust or env.get("BULLPEN_TRUST") == "1",
+                detach_grace_s=_seconds(env, "DETACH_GRACE", DETACH_GRACE_S),
+            ),
+            data_dir=data_dir,
+            lock=lock,
+            env=env,
+            idle_exit_s=_idle_exit(options, env),
+            keepalive_s=_seconds(env, "KEEPALIVE", KEEPALIVE_S),
+            on_exit=stop.set,
+        )
+        server = HttpServer(build_app(host, token=token), sockets)
+        with stop_signals(stop.set):
+            await server.start()
+            try:
+                await host.serve(lambda: log.info("serving on %s", ", ".join(map(_shown, sockets))), stop)
+            finally:
+                await server.stop(STOP_GRACE_S)
+
+
+def _bind(options: ServerOptions, env: Mapping[str, str], stack: AsyncExitStack) -> list[socket.socket]:
+    """Every address asked for. A TCP server also opens the default socket, unless another server has it."""
+    addresses = [parse_host(text) for text in options.hosts]
+    default = UnixAddress(default_socket_path(env))
+    if not addresses:
+        addresses = [default]
+    sockets: list[socket.socket] = []
+    for address in addresses:
+        sockets.append(_bind_one(address, is_default=address == default))
+        stack.callback(sockets[-1].close)
+    if all(isinstance(a, TcpAddress) for a in addresses):
+        try:
+            sockets.append(_bind_one(default, is_default=True))
+            stack.callback(sockets[-1].close)
+        except BullpenError as exc:
+            log.warning("not listening on the default socket: %s", exc)
+    return sockets
+
+
+def _bind_one(address: UnixAddress | TcpAddress, *, is_default: bool) -> socket.socket:
+    if isinstance(address, UnixAddress):
+        return bind_unix(address.path, make_directory=is_default)
+    return bind_tcp(address.host, address.port)
+
+
+class _Providers:
+    """Makes providers when a turn first needs one; the HTTP client behind them is shared."""
+
+    def __init__(self) -> None:
+        self._http: httpx2.AsyncClient | None = None
+
+    def __call__(self, settings: ProviderSettings) -> Provider:
+        from bullpen.providers import http, registry
+
+        if self._http is None:
+            self._http = http.new_client()
+        return registry.build(settings, self._http)
+
+
+def _tools() -> Mapping[str, Tool]:
+    from bullpen.tools.registry import builtin_tools
+
+    return builtin_tools()
+
+
+def _idle_exit(options: ServerOptions, env: Mapping[str, str]) -> float | None:
+    """By itself a server leaves only when a client started it so, or when the variable says when."""
+    variable = _seconds(env, "IDLE_TIMEOUT", -1.0)
+    return variable if variable >= 0 else options.idle_exit_s
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    """`BULLPEN_SERVER_<name>` or the reference's `CRUSH_SERVER_<name>`; what is no number counts as unset."""
+    for prefix in ("BULLPEN_SERVER_", "CRUSH_SERVER_"):
+        value = env.get(prefix + name, "")
+        if value.replace(".", "", 1).isdecimal():
+            return float(value)
+    return default
+
+
+def _shown(sock: socket.socket) -> str:
+    name = sock.getsockname()
+    return f"unix://{name}" if isinstance(name, str) else f"tcp://{name[0]}:{name[1]}"
+
+
+def _log_to_stderr(*, debug: bool) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if debug else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )

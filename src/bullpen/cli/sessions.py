@@ -1,0 +1,23 @@
+"""Finding the session a person means."""
+
+from __future__ import annotations
+
+from bullpen.cli.inert import inert_line
+from bullpen.client.workspace import Room
+from bullpen.errors import BadRequest
+from bullpen.schema.session import Session
+
+
+def find_session(room: Room, wanted: str) -> Session:
+    """The session whose id begins with `wanted`. Raises `BadRequest` when none or several do."""
+    found = [s for s in room.sessions if s.id == wanted] or [
+        s for s in room.sessions if s.id.startswith(wanted)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(f"{s.id[:12]} “{inert_line(s.title)}”" for s in found[:5])
+        raise BadRequest(f"several sessions begin with {wanted}: {several}")
+    recent = ", ".join(f"{s.id[:8]} “{inert_line(s.title)}”" for s in room.sessions[:5])
+    there = f"; there are {recent}" if recent else "; there are none yet"
+    raise BadRequest(f"no session {inert_line(wanted)} in this workspace{there}")

@@ -1,0 +1,380 @@
+"""The terminal of the line-mode client: lines come in while text goes out, and neither garbles the other.
+
+`LineTerminal` keeps a one-row input line below the output: it is taken away before anything is written and
+drawn again after it, also when the output stops in the middle of a line. `PipeTerminal` does without, for input
+that is not typed. Both hand over `Line`, `Interrupt` and `End`; both print only what `inert` has made safe.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+import anyio
+import anyio.to_thread
+
+from bullpen.cli.inert import char_width
+
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+_KEY = re.compile(r"\x1b\[[0-9;?]*[A-Za-z~]|\x1bO[A-Za-z]|\x1b.|[^\x1b]", re.DOTALL)
+_UNFINISHED_KEY = re.compile(r"\x1b(\[[0-9;?]*|O)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a person typed and sent."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Ctrl-C; `dropped` says that it only emptied the input line."""
+
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Ctrl-D, or no more input."""
+
+
+Input = Line | Interrupt | End
+
+
+class Terminal(Protocol):
+    """What the client needs of a terminal."""
+
+    @property
+    def width(self) -> int: ...
+    def write(self, text: str) -> None:
+        """Print text as it stands, without a line break of its own."""
+
+    def line(self, text: str = "") -> None:
+        """Print whole lines: what was printed before ends first."""
+
+    def set_prompt(self, prompt: str) -> None: ...
+    async def next(self) -> Input: ...
+
+
+@asynccontextmanager
+async def open_terminal(prompt: str) -> AsyncIterator[Terminal]:
+    """The person's terminal for the length of the block; it is left as it was found."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        terminal = LineTerminal(sys.stdin.fileno(), sys.stdout, prompt)
+        async with terminal.opened():
+            yield terminal
+    else:
+        pipe = PipeTerminal(sys.stdin, sys.stdout)
+        async with pipe.opened():
+            yield pipe
+
+
+class PipeTerminal:
+    """Input from a pipe or a file: lines are read as they are asked for."""
+
+    def __init__(self, source: TextIO, out: TextIO) -> None:
+        self._source = source
+        self._out = out
+        self._is_mid_line = False
+        self._interrupted = anyio.Event()
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    def write(self, text: str) -> None:
+        if text:
+            self._out.write(text)
+            self._out.flush()
+            self._is_mid_line = not text.endswith("\n")
+
+    def line(self, text: str = "") -> None:
+        self.write(("\n" if self._is_mid_line else "") + text + "\n")
+
+    def set_prompt(self, prompt: str) -> None:
+        """Nobody types here."""
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def next(self) -> Input:
+        found: Input = Interrupt()
+
+        async def read() -> None:
+            nonlocal found
+            text = await anyio.to_thread.run_sync(self._source.readline, abandon_on_cancel=True)
+            found = Line(text.rstrip("\n")) if text else End()
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await self._interrupted.wait()
+            tasks.cancel_scope.cancel()
+        if isinstance(found, Interrupt):
+            self._interrupted = anyio.Event()
+        return found
+
+    async def _watch(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            async for _ in signals:
+                self._interrupted.set()
+
+
+class LineTerminal:
+    """A terminal with an input line of its own."""
+
+    def __init__(self, source: int, out: TextIO, prompt: str) -> None:
+        self._source = source
+        self._out = out
+        self._prompt = prompt
+        self._buffer: list[str] = []
+        self._at = 0
+        self._history: list[str] = []
+        self._recalled = 0
+        self._column = 0
+        self._is_shown = False
+        self._keys = ""
+        self._is_pasting = False
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._inputs: deque[Input] = deque()
+        self._wake = anyio.Event()
+        self._saved: list[object] = []
+
+    @property
+    def width(self) -> int:
+        try:
+            return max(os.get_terminal_size(self._out.fileno()).columns, 20)
+        except OSError:
+            return 80
+
+    # Output
+
+    def write(self, text: str) -> None:
+        if not text:
+            return
+        self._hide()
+        self._out.write(text)
+        self._advance(text)
+        self._show()
+
+    def line(self, text: str = "") -> None:
+        self.write(("\n" if self._column else "") + text + "\n")
+
+    def set_prompt(self, prompt: str) -> None:
+        if prompt != self._prompt:
+            self._hide()
+            self._prompt = prompt
+            self._show()
+
+    def _advance(self, text: str) -> None:
+        """Follow the cursor, as the terminal moves it."""
+        width = self.width
+        _, newline, last = text.rpartition("\n")
+        column = 0 if newline else self._column
+        for character in last:
+            step = char_width(character)
+            if column + step > width:
+                column = 0
+            column += step
+        self._column = column
+
+    def _show(self) -> None:
+        if not self._is_shown and self._saved:
+            shown, cursor = self._window()
+            start = "\r\n" if self._column else "\r"
+            back = len_in_columns(shown) - cursor
+            self._out.write(f"{start}\x1b[K{shown}" + (f"\x1b[{back}D" if back else ""))
+            self._is_shown = True
+        self._out.flush()
+
+    def _hide(self) -> None:
+        if not self._is_shown:
+            return
+        self._is_shown = False
+        self._out.write("\r\x1b[K")
+        if self._column and self._column < self.width:
+            self._out.write(f"\x1b[1A\x1b[{self._column + 1}G")
+        else:
+            # A full row: what comes next would have begun on this row anyway.
+            self._column = 0
+
+    def _window(self) -> tuple[str, int]:
+        """The part of the input line that fits on one row, and the cursor's column in it."""
+        room = self.width - len_in_columns(self._prompt) - 1
+        shown = ["⏎" if c == "\n" else c for c in self._buffer]
+        first = 0
+        while len_in_columns("".join(shown[first : self._at])) > room:
+            first += 1
+        last = len(shown)
+        while len_in_columns("".join(shown[first:last])) > room:
+            last -= 1
+        cursor = len_in_columns(self._prompt) + len_in_columns("".join(shown[first : self._at]))
+        return self._prompt + "".join(shown[first:last]), cursor
+
+    # Input
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Take the terminal over, and give it back however the block ends."""
+        self._saved = termios.tcgetattr(self._source)
+        try:
+            self._take()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read)
+                tasks.start_soon(self._watch)
+                self._show()
+                yield
+                tasks.cancel_scope.cancel()
+        finally:
+            self._hide()
+            if self._column:
+                self._out.write("\n")
+            self._out.write(_PASTE_OFF)
+            self._out.flush()
+            termios.tcsetattr(self._source, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
+            self._saved = []
+
+    async def next(self) -> Input:
+        while not self._inputs:
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        return self._inputs.popleft()
+
+    def _take(self) -> None:
+        tty.setcbreak(self._source, termios.TCSADRAIN)
+        self._out.write(_PASTE_ON)
+
+    def _put(self, found: Input) -> None:
+        self._inputs.append(found)
+        self._wake.set()
+
+    async def _watch(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGCONT, signal.SIGWINCH) as signals:
+            async for number in signals:
+                self._hide()
+                if number == signal.SIGINT:
+                    self._put(Interrupt(dropped=bool(self._buffer)))
+                    self._buffer, self._at = [], 0
+                elif number == signal.SIGCONT:
+                    # The shell in between has set the terminal up for itself.
+                    self._take()
+                self._show()
+
+    async def _read(self) -> None:
+        while True:
+            await anyio.wait_readable(self._source)
+            try:
+                data = os.read(self._source, 4096)
+            except OSError:
+                data = b""
+            if not data:
+                self._put(End())
+                return
+            self._hide()
+            self._take_keys(self._decoder.decode(data))
+            self._show()
+
+    def _take_keys(self, text: str) -> None:
+        text = self._keys + text
+        unfinished = _UNFINISHED_KEY.search(text)
+        self._keys = unfinished[0] if unfinished else ""
+        whole = text[: unfinished.start()] if unfinished else text
+        for key in _KEY.findall(whole):
+            self._take_key(key)
+
+    def _take_key(self, key: str) -> None:
+        match key:
+            case "\x1b[200~":
+                self._is_pasting = True
+            case "\x1b[201~":
+                self._is_pasting = False
+            case "\n" | "\r" if not self._is_pasting:
+                self._send()
+            case "\x04":
+                if not self._buffer:
+                    self._put(End())
+            case "\x7f" | "\x08":
+                if self._at:
+                    self._at -= 1
+                    del self._buffer[self._at]
+            case "\x1b[3~":
+                del self._buffer[self._at : self._at + 1]
+            case "\x01" | "\x1b[H" | "\x1bOH" | "\x1b[1~":
+                self._at = 0
+            case "\x05" | "\x1b[F" | "\x1bOF" | "\x1b[4~":
+                self._at = len(self._buffer)
+            case "\x02" | "\x1b[D" | "\x1bOD":
+                self._at = max(self._at - 1, 0)
+            case "\x06" | "\x1b[C" | "\x1bOC":
+                self._at = min(self._at + 1, len(self._buffer))
+            case "\x10" | "\x1b[A" | "\x1bOA":
+                self._recall(-1)
+            case "\x0e" | "\x1b[B" | "\x1bOB":
+                self._recall(1)
+            case "\x15":
+                del self._buffer[: self._at]
+                self._at = 0
+            case "\x0b":
+                del self._buffer[self._at :]
+            case "\x17":
+                self._rub_out_word()
+            case "\x0c":
+                self._out.write("\x1b[2J\x1b[H")
+                self._column = 0
+            case "\t":
+                self._insert("    ")
+            case _ if key in "\r\n":
+                self._insert("\n")
+            case _ if key.isprintable():
+                self._insert(key)
+            case _:
+                pass
+
+    def _insert(self, text: str) -> None:
+        self._buffer[self._at : self._at] = text
+        self._at += len(text)
+
+    def _rub_out_word(self) -> None:
+        start = self._at
+        while start and self._buffer[start - 1].isspace():
+            start -= 1
+        while start and not self._buffer[start - 1].isspace():
+            start -= 1
+        del self._buffer[start : self._at]
+        self._at = start
+
+    def _recall(self, step: int) -> None:
+        place = self._recalled + step
+        if 0 <= place <= len(self._history):
+            self._recalled = place
+            self._buffer = list(self._history[place]) if place < len(self._history) else []
+            self._at = len(self._buffer)
+
+    def _send(self) -> None:
+        text = "".join(self._buffer)
+        self._buffer, self._at = [], 0
+        if text.strip() and text not in self._history[-1:]:
+            self._history.append(text)
+        self._recalled = len(self._history)
+        self._put(Line(text))
+
+
+def len_in_columns(text: str) -> int:
+    """How many columns the text takes."""
+    return sum(map(char_width, text))

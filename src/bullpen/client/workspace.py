@@ -1,0 +1,411 @@
+"""A workspace as a client sees it: attach, watch, prompt, answer, leave.
+
+    async with attach("~/project", name="ana") as room:
+        run = await room.prompt("what is this?")
+        print((await room.wait_for(run)).text)
+
+Attaching is a snapshot and a stream from exactly there. From then on the `Room` keeps itself true through
+lost connections, closed workspaces and dead servers (see `link`), and a prompt is accepted once however
+often it had to be sent.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+import bullpen
+from bullpen.client.http import Answer, Connection
+from bullpen.client.link import Link, Starter, Updates, was_not_sent
+from bullpen.client.locate import find_address, find_token
+from bullpen.client.mirror import Ask
+from bullpen.client.stream import SILENCE_S
+from bullpen.errors import BadRequest
+from bullpen.schema.agent import (
+    AgentInfo,
+    CatalogueProvider,
+    ClientInfo,
+    QueuedPrompt,
+    SelectedModel,
+    Workspace,
+)
+from bullpen.schema.api import (
+    AgentInit,
+    Attachment,
+    ConfigModel,
+    ConfigRemove,
+    Dropped,
+    GrantedPermission,
+    NewPrompt,
+    NewSession,
+    NewWorkspace,
+    PermissionAnswer,
+    PromptAccepted,
+    QuestionAnswer,
+    QuestionCancel,
+    QueueEdit,
+    Resolved,
+    SessionChange,
+)
+from bullpen.schema.asks import PermissionAction, PermissionRequest, QuestionBatch, QuestionResponse
+from bullpen.schema.events import Event, RunComplete
+from bullpen.schema.message import Message
+from bullpen.schema.session import Session
+from bullpen.system.address import Address, UnixAddress
+
+
+@asynccontextmanager
+async def attach(
+    path: str | Path,
+    *,
+    host: str | None = None,
+    name: str = "",
+    outlive: bool = True,
+    start_server: bool = True,
+    data_dir: str = "",
+    yolo: bool = False,
+    env: Mapping[str, str] = os.environ,
+    silence_s: float = SILENCE_S,
+) -> AsyncIterator[Room]:
+    """Join the workspace at `path`, with its sessions known and its stream open when the block begins.
+
+    `host` is `unix://…` or `tcp://…`; without it `BULLPEN_HOST`, else this user's own server, which is
+    started when it does not run (`start_server`). `name` is how others see this client. With `outlive`
+    the workspace finishes its turns, its queue and its jobs also with nobody attached.
+
+    Leaving the block closes the stream and takes back this client's claim. Raises `ServerUnreachable`
+    when no server is to be had, `BadHost`, `Unauthorized`, or what the server says against it.
+    """
+    address = find_address(host, env)
+    request = NewWorkspace(
+        path=_full_path(path, address),
+        client_id=str(uuid.uuid4()),
+        data_dir=data_dir,
+        yolo=yolo,
+        # An environment is full of secrets: it goes to a server of this user on this machine, and no further.
+        env=tuple(_text(f"{k}={v}") for k, v in env.items()) if isinstance(address, UnixAddress) else (),
+        version=bullpen.__version__,
+        outlive=outlive,
+        client_name=name or default_name(),
+    )
+    starter = Starter(address, env) if start_server and isinstance(address, UnixAddress) else None
+    if starter:
+        await starter.ensure()
+    failure: Exception | None = None
+    token = find_token(address, env)
+    async with Connection(
+        address, token=token, client_id=request.client_id, name=request.client_name
+    ) as server:
+        link = Link(server, request, starter, silence_s=silence_s)
+        try:
+            await link.enter()
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(link.follow)
+                try:
+                    yield Room(link)
+                except Exception as exc:
+                    # Raised again below, outside the task group, which would wrap it.
+                    failure = exc
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await link.leave()
+    if failure is not None:
+        raise failure
+
+
+def default_name() -> str:
+    """How others see a client that was given no name: the person and the machine."""
+    try:
+        person = getpass.getuser()
+    except (KeyError, OSError):
+        person = f"uid{os.getuid()}"
+    return f"{person}@{socket.gethostname()}"
+
+
+def _full_path(path: str | Path, address: Address) -> str:
+    """The path as the server has to read it. One on another machine means what it means there."""
+    if not isinstance(address, UnixAddress):
+        return str(path)
+    full = os.path.abspath(os.path.expanduser(path))
+    if _text(full) != full:
+        raise BadRequest(f"a workspace needs a path in UTF-8, and this one is not: {_text(full)}")
+    return full
+
+
+def _text(value: str) -> str:
+    """What the operating system told us, without the bytes that are not text."""
+    return value.encode("utf-8", "replace").decode()
+
+
+class Events:
+    """The events of a workspace from now on. Iterate it once."""
+
+    def __init__(self, updates: Updates) -> None:
+        self._updates = updates
+
+    def __aiter__(self) -> Events:
+        return self
+
+    async def __anext__(self) -> Event:
+        while True:
+            update = await anext(self._updates)
+            if isinstance(update, Event):
+                return update
+
+
+class Room:
+    """One client's place in a workspace, made by `attach`.
+
+    `sessions`, `messages()`, `asks` are plain values that are always up to date; `events()` tells what
+    moves. Calls raise the error the server named, or `ServerUnreachable` when the link stays down.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._mirror = link.mirror
+
+    # What is known
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace as it was when it was opened last."""
+        assert self._link.workspace is not None
+        return self._link.workspace
+
+    @property
+    def client_id(self) -> str:
+        return self._link.request.client_id
+
+    @property
+    def name(self) -> str:
+        """How others see this client."""
+        return self._link.request.client_name
+
+    @property
+    def address(self) -> Address:
+        return self._link.server.address
+
+    @property
+    def is_connected(self) -> bool:
+        return self._link.is_up
+
+    @property
+    def current_session(self) -> str:
+        """The session this client is in, or nothing."""
+        return self._link.current_session
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions of the workspace, the last used one first."""
+        return self._mirror.sessions
+
+    def session(self, session_id: str) -> Session | None:
+        """A session by its id, those of sub-agents included."""
+        return self._mirror.session(session_id)
+
+    def messages(self, session_id: str) -> list[Message]:
+        """The messages of a session, oldest first, growing ones as far as they have come.
+
+        Known for sessions that were loaded (`load`, `open`) or began while we were here; else empty.
+        """
+        return self._mirror.messages(session_id)
+
+    def message(self, session_id: str, message_id: str) -> Message | None:
+        return self._mirror.message(session_id, message_id)
+
+    @property
+    def asks(self) -> list[Ask]:
+        """What waits for an answer in any session, the oldest first."""
+        return list(self._mirror.asks.values())
+
+    def waiting(self, session_id: str) -> tuple[QueuedPrompt, ...]:
+        """The prompts that wait in a session, as the last event told. `queue` asks the server."""
+        return self._mirror.queues.get(session_id, ())
+
+    def updates(self) -> Updates:
+        """Events and news of the link from now on, in order. Any number of readers may be open."""
+        return self._link.updates()
+
+    def events(self) -> Events:
+        """The events alone, from now on. `resync` means: look at the room again, something was missed."""
+        return Events(self._link.updates())
+
+    # Sessions
+
+    async def load(self, session_id: str) -> list[Message]:
+        """Read a session's messages and keep them up to date from now on."""
+        answer = await self._link.call("GET", f"/sessions/{session_id}/messages")
+        self._mirror.hold_messages(session_id, answer.read(list[Message]), answer.cursor)
+        return self.messages(session_id)
+
+    async def open(self, session_id: str) -> list[Message]:
+        """Enter a session: its messages are loaded, and the others see us in it."""
+        if session_id and session_id not in self._mirror.loaded:
+            await self.load(session_id)
+        self._link.current_session = session_id
+        await self._link.show_current_session()
+        return self.messages(session_id)
+
+    async def new_session(self, title: str = "New Session") -> Session:
+        """Make an empty session and enter it. A title of your own is never replaced by a made-up one."""
+        answer = await self._link.call("POST", "/sessions", NewSession(title=title), may_repeat=was_not_sent)
+        session = answer.read(Session)
+        if self._mirror.session(session.id) is None:
+            self._mirror.hold_session(session)
+        await self.open(session.id)
+        return session
+
+    async def rename(self, session_id: str, title: str) -> Session:
+        answer = await self._link.call("PUT", f"/sessions/{session_id}", SessionChange(title=title))
+        return answer.read(Session)
+
+    async def delete_session(self, session_id: str) -> None:
+        await self._link.call("DELETE", f"/sessions/{session_id}")
+
+    # Prompts
+
+    async def prompt(
+        self,
+        text: str,
+        *,
+        session: str = "",
+        run_id: str = "",
+        attachments: Iterable[Attachment] = (),
+        permissions: Literal["ask", "allow", "deny"] = "ask",
+        interactive: bool = True,
+        idempotency_key: str = "",
+    ) -> str:
+        """Send a prompt to `session`, else to the current one, else to a new one; the answer is its run id.
+
+        Returns when the server has accepted it for good, sending it again under the same key for as long
+        as no answer comes. A prompt with a `run_id` of the caller's gets a turn of its own; one without
+        may be folded into the turn that is running, and ends with it. `interactive=False` takes the
+        model's means to ask questions.
+        """
+        if not session:
+            session = self.current_session or (await self.new_session()).id
+        body = NewPrompt(
+            session_id=session,
+            prompt=text,
+            run_id=run_id,
+            attachments=tuple(attachments),
+            permissions=permissions,
+            interactive=interactive,
+        )
+        key = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        answer = await self._link.call("POST", "/agent", body, headers=key, patience_s=None)
+        accepted = answer.read(PromptAccepted).run_id if answer.body else run_id
+        self._link.runs[accepted] = session
+        return accepted
+
+    async def wait_for(self, run_id: str) -> RunComplete:
+        """How the run ended, as soon as it has. Waits for as long as the caller does."""
+        while True:
+            if end := self._mirror.end_of(run_id):
+                self._link.runs.pop(run_id, None)
+                return end
+            await self._link.moved()
+
+    def end_of(self, run_id: str) -> RunComplete | None:
+        """How the run ended, if it has."""
+        return self._mirror.end_of(run_id)
+
+    async def cancel(self, session: str = "") -> tuple[str, ...]:
+        """Cancel the turn and the queue of a session; the answer holds the texts that were waiting."""
+        answer = await self._link.call("POST", f"{self._agent(session)}/cancel")
+        return answer.read(Dropped).dropped if answer.body else ()
+
+    async def queue(self, session: str = "") -> list[QueuedPrompt]:
+        """The prompts that wait, in the order they will run."""
+        return (await self._link.call("GET", f"{self._agent(session)}/prompts")).read(list[QueuedPrompt])
+
+    async def edit(
+        self, seq: int, *, text: str | None = None, index: int | None = None, session: str = ""
+    ) -> None:
+        """Give a waiting prompt another text, another place (0 = next), or both."""
+        change = QueueEdit(prompt=text, index=index)
+        await self._link.call("PATCH", f"{self._agent(session)}/prompts/{seq}", change)
+
+    async def withdraw(self, seq: int, *, session: str = "") -> None:
+        """Take a waiting prompt out of the queue."""
+        await self._link.call("DELETE", f"{self._agent(session)}/prompts/{seq}")
+
+    async def clear_queue(self, session: str = "") -> None:
+        """Take every waiting prompt out of the queue; the running turn goes on."""
+        await self._link.call("POST", f"{self._agent(session)}/prompts/clear")
+
+    def _agent(self, session: str) -> str:
+        return f"/agent/sessions/{session or self.current_session}"
+
+    # Asks
+
+    async def grant(self, ask: PermissionRequest, action: PermissionAction, *, reason: str = "") -> bool:
+        """Answer a permission; whether it was this answer that counted.
+
+        `deny` ends the turn; with a `reason` the model is told it and the turn goes on.
+        """
+        permission = GrantedPermission(id=ask.id, tool_call_id=ask.tool_call_id)
+        body = PermissionAnswer(permission=permission, action=action, reason=reason)
+        return await self._resolve("/permissions/grant", body, ask)
+
+    async def answer(self, ask: QuestionBatch, responses: Iterable[QuestionResponse]) -> bool:
+        """Answer a batch of questions; whether it was this answer that counted."""
+        body = QuestionAnswer(batch_request_id=ask.id, responses=tuple(responses))
+        return await self._resolve("/questions/answer", body, ask)
+
+    async def decline(self, ask: QuestionBatch) -> bool:
+        """Refuse to answer a batch of questions, which ends its turn; whether this refusal counted."""
+        return await self._resolve("/questions/cancel", QuestionCancel(batch_request_id=ask.id), ask)
+
+    async def _resolve(self, path: str, body: object, ask: Ask) -> bool:
+        resolved = (await self._link.call("POST", path, body)).read(Resolved).resolved
+        # Either way nobody needs to answer it any more.
+        self._mirror.asks.pop(ask.id, None)
+        return resolved
+
+    # Agent, models, people
+
+    async def agent(self) -> AgentInfo:
+        """Whether a model is ready, and which."""
+        return (await self._link.call("GET", "/agent")).read(AgentInfo)
+
+    async def providers(self) -> list[CatalogueProvider]:
+        """The providers and models that could be chosen."""
+        answer = await self._link.call("GET", "/providers")
+        return [] if answer.body.strip() == b"null" else answer.read(list[CatalogueProvider])
+
+    async def clients(self) -> list[ClientInfo]:
+        """Who is attached to this workspace."""
+        return (await self._link.call("GET", "/clients")).read(list[ClientInfo])
+
+    async def config(self) -> dict[str, Any]:
+        """The configuration in force, without its secrets."""
+        return (await self._link.call("GET", "/config")).read(dict[str, Any])
+
+    async def set_model(self, provider: str, model: str, *, scope: int = 1) -> AgentInfo:
+        """Choose the model of this workspace (`scope` 0: of every workspace) and make the agent ready with it."""
+        chosen = SelectedModel(provider=provider, model=model)
+        for role in ("large", "small"):
+            await self._link.call(
+                "POST", "/config/model", ConfigModel(scope=scope, model_type=role, model=chosen)
+            )
+        await self._link.call("POST", "/agent/init", AgentInit(interactive=True))
+        return await self.agent()
+
+    async def unset_model(self, *, scope: int = 1) -> None:
+        """Take a chosen model back."""
+        for role in ("large", "small"):
+            await self._link.call("POST", "/config/remove", ConfigRemove(scope=scope, key=f"models.{role}"))
+
+    async def call(self, method: str, path: str, body: object = None) -> Answer:
+        """Any other call below the workspace, `path` beginning with a slash. Sent again while no answer comes."""
+        return await self._link.call(method, path, body)

@@ -1,0 +1,97 @@
+"""Settings as answers show them: without a key, token, header or environment value, written or expanded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from bullpen.config.settings import Settings
+
+MASK = "********"
+
+_SECRET_NAME = re.compile(r"key|token|secret|password|passwd|authorization|cookie|credential", re.IGNORECASE)
+_SECRET_ARGUMENT = re.compile(r"(--?[\w-]*(?:key|token|secret|password|passwd|auth)[\w-]*=).+", re.IGNORECASE)
+_COUNTED = re.compile(r"(^|_)(max_|default_max_|min_)?tokens$", re.IGNORECASE)
+"""Numbers of tokens are no secret."""
+
+
+def redacted(settings: Settings) -> dict[str, Any]:
+    """The merged config for an answer. It always has `options`, `options.tui`, `providers` and `models`."""
+    shown = dict(settings.raw)
+    shown["providers"] = {k: _provider(v) for k, v in shown["providers"].items()}
+    shown["models"] = _names_masked(shown["models"])
+    for section in ("mcp", "lsp"):
+        if section in shown:
+            shown[section] = {k: _server(v) for k, v in shown[section].items()}
+    if "env" in shown:
+        shown["env"] = dict.fromkeys(shown["env"], MASK)
+    return shown
+
+
+def _provider(entry: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {k: _names_masked(v) if k != "models" else v for k, v in entry.items()}
+    for key in ("api_key", "oauth"):
+        if entry.get(key):
+            shown[key] = MASK if key == "api_key" else _all_masked(entry[key])
+    if "extra_headers" in entry:
+        shown["extra_headers"] = _all_masked(entry["extra_headers"])
+    shown["base_url"] = _url(entry.get("base_url", ""))
+    return shown
+
+
+def _server(entry: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {k: _names_masked({k: v})[k] for k, v in entry.items()}
+    for key in ("env", "headers", "oauth_token"):
+        if key in entry:
+            shown[key] = _all_masked(entry[key])
+    if "url" in entry:
+        shown["url"] = _url(entry["url"])
+    if "args" in entry:
+        shown["args"] = _arguments(entry["args"])
+    return shown
+
+
+def _all_masked(value: Any) -> Any:
+    return {k: _all_masked(v) for k, v in value.items()} if isinstance(value, Mapping) else MASK
+
+
+def _names_masked(value: Any) -> Any:
+    """The value with every entry masked whose name tells of a secret."""
+    if isinstance(value, Mapping):
+        return {
+            k: MASK if _is_secret(k) and isinstance(v, str) and v else _names_masked(v)
+            for k, v in value.items()
+        }
+    if isinstance(value, list):
+        return [_names_masked(v) for v in value]
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) and not _COUNTED.search(name)
+
+
+def _arguments(arguments: list[str]) -> list[str]:
+    """Arguments with `--token=…` and what follows a lone `--token` masked."""
+    shown: list[str] = []
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        follows = before.startswith("-") and "=" not in before and _is_secret(before)
+        shown.append(MASK if follows else _url(_SECRET_ARGUMENT.sub(rf"\1{MASK}", argument)))
+    return shown
+
+
+def _url(url: str) -> str:
+    """The address without user, password and telling parameters."""
+    if "://" not in url:
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return MASK
+    host = parts.netloc.rpartition("@")[2] if "@" in parts.netloc else parts.netloc
+    query = re.sub(
+        r"(?<![^&])([^=&]*(?:key|token|secret|password|auth|sig)[^=&]*=)[^&]*", rf"\1{MASK}", parts.query
+    )
+    return urlunsplit(parts._replace(netloc=host, query=query))

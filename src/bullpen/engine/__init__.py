@@ -1,0 +1,1 @@
+"""The agent: accepts prompts, runs turns, cancels them, and ends every one exactly once."""

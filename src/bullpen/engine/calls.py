@@ -1,0 +1,132 @@
+"""Running the tool calls of a step.
+
+A call that cannot be run, fails, or is refused is a result for the model. Calls marked parallel run side by
+side, the others one at a time in the order the model gave. After a result that stops the turn the calls
+behind it are not run; they get a result that says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import anyio
+import msgspec
+
+from bullpen.engine.context import CallContext
+from bullpen.engine.hooks import Hooks, HookVerdict
+from bullpen.errors import ToolFailed, TurnCancelled
+from bullpen.schema.message import ToolCall
+from bullpen.tools.base import Outcome, Tool, TurnStopped
+
+log = logging.getLogger("bullpen.engine")
+
+PARALLEL = 5
+"""At most this many parallel calls run at once: enough to overlap waiting, few enough for a laptop."""
+
+SKIPPED = "Not run: the turn was stopped by the result before this one."
+
+BROKEN = Outcome(
+    content="The arguments were not a JSON object, so nothing was run; send them again.", is_error=True
+)
+
+MakeContext = Callable[[Tool, ToolCall, bool], CallContext]
+Report = Callable[[ToolCall, Outcome], Awaitable[None]]
+
+
+async def run_calls(
+    calls: Sequence[ToolCall],
+    tools: Mapping[str, Tool],
+    *,
+    broken: Collection[str],
+    hooks: Hooks | None,
+    session_id: str,
+    context: MakeContext,
+    report: Report,
+) -> bool:
+    """Run them all and report each result as it comes; True when one of them stops the turn."""
+    stopped = False
+    limit = anyio.CapacityLimiter(PARALLEL)
+
+    async def one(call: ToolCall) -> None:
+        nonlocal stopped
+        async with limit:
+            outcome = BROKEN if call.id in broken else await _run(call, tools, hooks, session_id, context)
+            await report(call, outcome)
+            stopped = stopped or outcome.stop_turn
+
+    waiting = list(calls)
+    while waiting:
+        batch = [waiting.pop(0)]
+        while waiting and _is_parallel(tools, batch[0]) and _is_parallel(tools, waiting[0]):
+            batch.append(waiting.pop(0))
+        if stopped:
+            for call in batch:
+                await report(call, Outcome(content=SKIPPED, is_error=True))
+        elif len(batch) == 1:
+            await one(batch[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for call in batch:
+                    group.start_soon(one, call)
+    return stopped
+
+
+def _is_parallel(tools: Mapping[str, Tool], call: ToolCall) -> bool:
+    tool = tools.get(call.name)
+    return tool is not None and tool.parallel
+
+
+async def _run(
+    call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks | None, session_id: str, context: MakeContext
+) -> Outcome:
+    try:
+        return await _checked(call, tools, hooks, session_id, context)
+    except TurnStopped as exc:
+        return Outcome(content=str(exc), is_error=True, stop_turn=True)
+    except ToolFailed as exc:
+        return Outcome(content=str(exc), is_error=True)
+    except TurnCancelled:
+        raise
+    except Exception as exc:
+        log.exception("tool %s failed unexpectedly", call.name)
+        return Outcome(content=f"The tool failed unexpectedly: {exc}", is_error=True)
+
+
+async def _checked(
+    call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks | None, session_id: str, context: MakeContext
+) -> Outcome:
+    tool = tools.get(call.name)
+    if tool is None:
+        raise ToolFailed(f"There is no tool {call.name!r}. Available: {', '.join(sorted(tools))}")
+    arguments: dict[str, Any] = msgspec.json.decode(call.input or "{}")
+    verdict = HookVerdict()
+    if hooks:
+        verdict = await hooks.before_tool(tool_name=call.name, tool_input=arguments, session_id=session_id)
+    if verdict.decision == "deny" or verdict.halt:
+        return _refused(verdict)
+    if verdict.updated_input is not None:
+        arguments = verdict.updated_input
+    try:
+        params = msgspec.convert(arguments, tool.params, strict=False)
+    except msgspec.ValidationError as exc:
+        raise ToolFailed(f"The arguments of {call.name} are not right: {exc}") from exc
+    outcome = await tool.run(params, context(tool, call, verdict.decision == "allow"))
+    return outcome if verdict.metadata is None else _annotated(outcome, verdict)
+
+
+def _refused(verdict: HookVerdict) -> Outcome:
+    reason = verdict.reason or "no reason given"
+    return Outcome(
+        content=f"A hook refused this call: {reason}",
+        is_error=True,
+        metadata={"hook": verdict.metadata},
+        stop_turn=verdict.halt,
+    )
+
+
+def _annotated(outcome: Outcome, verdict: HookVerdict) -> Outcome:
+    content = f"{outcome.content}\n{verdict.context}" if verdict.context else outcome.content
+    metadata = (outcome.metadata or {}) | {"hook": verdict.metadata}
+    return msgspec.structs.replace(outcome, content=content, metadata=metadata)

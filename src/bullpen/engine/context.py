@@ -1,0 +1,117 @@
+"""What one tool call may touch: the engine's side of `tools.base.ToolContext`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bullpen.asks.permission import Call
+from bullpen.engine.services import Services
+from bullpen.errors import ToolFailed
+from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
+from bullpen.store import files
+from bullpen.store.tx import Tx
+from bullpen.tools.base import PermissionDenied, QuestionCancelled
+
+
+class SessionFiles:
+    """What a session read and wrote."""
+
+    def __init__(self, services: Services, session_id: str) -> None:
+        self._services = services
+        self._session = session_id
+
+    async def mark_read(self, path: Path) -> None:
+        workspace, at = self._services.workspace, self._services.clock.time()
+        await self._services.store.write(
+            lambda tx: files.mark_read(tx, workspace, self._session, str(path), at), durable=False
+        )
+
+    async def read_at(self, path: Path) -> float | None:
+        workspace = self._services.workspace
+        return await self._services.store.read(
+            lambda tx: files.read_at(tx, workspace, self._session, str(path))
+        )
+
+    async def record_change(self, path: Path, before: str, after: str) -> None:
+        workspace, at = self._services.workspace, self._services.clock.time()
+
+        async def work(tx: Tx) -> None:
+            await files.record_change(tx, workspace, self._session, str(path), before, after)
+            await files.mark_read(tx, workspace, self._session, str(path), at)
+
+        await self._services.store.write(work)
+
+
+class CallContext:
+    """One call of one tool, in one turn."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        session_id: str,
+        call_id: str,
+        tool_name: str,
+        call: Call,
+        supports_images: bool,
+        delegate: Callable[[str, str], Awaitable[str]],
+    ) -> None:
+        agent = services.agent()
+        self._services = services
+        self.root = services.root
+        self.session_id = session_id
+        self.call_id = call_id
+        self.supports_images = supports_images
+        self.limits: Mapping[str, Any] = agent.settings.tool_limits
+        self.skill_dirs: Sequence[Path] = agent.skill_dirs
+        self.files = SessionFiles(services, session_id)
+        self.jobs = services.jobs
+        self._tool_name = tool_name
+        self._call = call
+        self._delegate = delegate
+
+    def resolve(self, path: str) -> Path:
+        return self.root / Path(path).expanduser()
+
+    def is_inside(self, path: Path) -> bool:
+        return path.resolve().is_relative_to(self.root.resolve())
+
+    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
+        request = PermissionRequest(
+            id=str(uuid.uuid4()),
+            session_id=self.session_id,
+            tool_call_id=self.call_id,
+            tool_name=self._tool_name,
+            description=description,
+            action=action,
+            params=params,
+            path=str(path),
+        )
+        verdict = await self._services.permissions.request(request, self._call)
+        if verdict.granted:
+            return
+        if verdict.reason:
+            raise ToolFailed(f"The user did not allow this: {verdict.reason}")
+        raise PermissionDenied
+
+    async def ask(
+        self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""
+    ) -> Sequence[QuestionResponse | None]:
+        batch = QuestionBatch(
+            id=str(uuid.uuid4()),
+            session_id=self.session_id,
+            tool_call_id=self.call_id,
+            questions=tuple(questions),
+            confirm_title=confirm_title,
+            confirm_description=confirm_description,
+        )
+        responses = await self._services.questions.ask(batch, turn=self._call.turn)
+        if responses is None:
+            raise QuestionCancelled
+        return responses
+
+    async def delegate(self, prompt: str) -> str:
+        return await self._delegate(self.call_id, prompt)

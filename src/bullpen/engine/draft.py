@@ -1,0 +1,109 @@
+"""The assistant message of the running step, as the model has said it so far."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bullpen.schema.message import (
+    Finish,
+    FinishPart,
+    FinishReason,
+    Message,
+    Part,
+    Reasoning,
+    ReasoningPart,
+    Text,
+    TextPart,
+    ToolCall,
+    ToolCallPart,
+)
+from bullpen.store.growth import OpenMessage
+
+
+class Draft:
+    """Grows in memory; `message` is how it looks now. `open` is its stored side."""
+
+    def __init__(self, message: Message, open_message: OpenMessage) -> None:
+        self._message = message
+        self.open = open_message
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what the model said: the step is tried again."""
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._reasoning: Reasoning | None = None
+        self.calls: dict[str, ToolCall] = {}
+        self.broken: set[str] = set()
+        """Calls whose arguments were not a JSON object; they are kept as `{}` and never run."""
+
+    @property
+    def id(self) -> str:
+        return self._message.id
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def thinking(self) -> str:
+        return "".join(self._thinking)
+
+    @property
+    def signature(self) -> str:
+        return self._reasoning.signature if self._reasoning else ""
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._reasoning is not None and not self._reasoning.finished_at
+
+    def say(self, text: str) -> str:
+        """Add text; gives back what is really added (a first line break is not)."""
+        if not self._text:
+            text = text.removeprefix("\n")
+        if text:
+            self._text.append(text)
+        return text
+
+    def think(self, text: str, now: int) -> None:
+        if self._reasoning is None:
+            self._reasoning = Reasoning(thinking="", signature="", started_at=now)
+        self._thinking.append(text)
+
+    def stop_thinking(self, now: int, signature: str = "") -> None:
+        if self._reasoning is not None:
+            signature = signature or self._reasoning.signature
+            self._reasoning = msgspec.structs.replace(self._reasoning, finished_at=now, signature=signature)
+
+    def begin_call(self, call_id: str, name: str) -> None:
+        self.calls.setdefault(call_id, ToolCall(id=call_id, name=name, input=""))
+
+    def complete_call(self, call_id: str, name: str, arguments: str) -> None:
+        if not _is_object(arguments):
+            self.broken.add(call_id)
+            arguments = "{}"
+        self.calls[call_id] = ToolCall(id=call_id, name=name, input=arguments, finished=True)
+
+    def message(self, now: int) -> Message:
+        return self._message.with_parts(tuple(self._parts()), now)
+
+    def finished(self, now: int, reason: FinishReason) -> Message:
+        return self._message.with_parts(
+            (*self._parts(), FinishPart(data=Finish(reason=reason, time=now))), now
+        )
+
+    def _parts(self) -> list[Part]:
+        parts: list[Part] = []
+        if self._reasoning is not None:
+            parts.append(ReasoningPart(data=msgspec.structs.replace(self._reasoning, thinking=self.thinking)))
+        if self._text:
+            parts.append(TextPart(data=Text(text=self.text)))
+        parts.extend(ToolCallPart(data=call) for call in self.calls.values())
+        return parts
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(arguments or "{}"), dict)
+    except msgspec.DecodeError:
+        return False

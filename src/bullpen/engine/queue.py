@@ -1,0 +1,139 @@
+"""The queue of a session: accept, list, edit, withdraw, clear, cancel. Each is one transaction.
+
+A cancel covers exactly what was accepted before it. It ends the active turn, drops what waits behind it,
+and lets a prompt that had not begun yet leave a cancelled turn behind; a prompt accepted afterwards is
+untouched, because its row does not exist yet.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+from bullpen.engine.endings import CANCELLED, close_turn, drop, insert_cut_answer
+from bullpen.errors import PromptNotFound, SessionBusy, SessionNotFound
+from bullpen.schema.agent import QueuedPrompt
+from bullpen.schema.api import QueueEdit
+from bullpen.schema.events import RunComplete
+from bullpen.schema.message import Message, user_parts
+from bullpen.store import asks, files, log, messages, prompts, sessions
+from bullpen.store.prompts import Prompt
+from bullpen.store.tx import Tx
+
+
+class Cancelled(NamedTuple):
+    """What a cancel did: the turn it ended (0 for none) and the texts it took from the queue."""
+
+    turn: int
+    dropped: tuple[str, ...]
+
+
+async def cancel(tx: Tx, workspace: str, session: str) -> Cancelled:
+    active = await prompts.active(tx, workspace, session)
+    waiting = await prompts.waiting(tx, workspace, session)
+    begun_next = waiting.pop(0) if active is None and waiting else None
+    for prompt in waiting:
+        await drop(tx, workspace, prompt)
+    if waiting:
+        await prompts.queue_changed(tx, workspace, session)
+    if active is not None:
+        await close_turn(tx, workspace, active, CANCELLED)
+    if begun_next is not None:
+        await _cancel_on_entry(tx, workspace, begun_next)
+    return Cancelled(active.seq if active else 0, tuple(p.text for p in waiting if p.kind == "prompt"))
+
+
+async def clear(tx: Tx, workspace: str, session: str) -> tuple[str, ...]:
+    """Drop what waits behind the turn that runs or is about to."""
+    active = await prompts.active(tx, workspace, session)
+    waiting = await prompts.waiting(tx, workspace, session)
+    if active is None:
+        waiting = waiting[1:]
+    for prompt in waiting:
+        await drop(tx, workspace, prompt)
+    if waiting:
+        await prompts.queue_changed(tx, workspace, session)
+    return tuple(p.text for p in waiting)
+
+
+async def withdraw(tx: Tx, workspace: str, session: str, seq: int) -> None:
+    """Raises `PromptNotFound` when the prompt no longer waits."""
+    prompt = await _waiting(tx, workspace, session, seq)
+    await drop(tx, workspace, prompt)
+    await prompts.queue_changed(tx, workspace, session)
+
+
+async def edit(tx: Tx, workspace: str, session: str, seq: int, change: QueueEdit) -> QueuedPrompt:
+    """A new text, a new place, or both. Raises `PromptNotFound` when the prompt no longer waits."""
+    prompt = await _waiting(tx, workspace, session, seq)
+    if change.prompt is not None:
+        await prompts.edit(tx, workspace, seq, change.prompt)
+    if change.index is not None:
+        await prompts.move(tx, workspace, prompt, change.index)
+    await prompts.queue_changed(tx, workspace, session)
+    return prompts.queued(await _waiting(tx, workspace, session, seq))
+
+
+async def listed(tx: Tx, workspace: str, session: str) -> list[QueuedPrompt]:
+    return [prompts.queued(p) for p in await prompts.waiting(tx, workspace, session) if p.kind == "prompt"]
+
+
+async def accept_summary(tx: Tx, workspace: str, session: str) -> int:
+    """Queue a summary; 0 when the session has nothing to summarise. Raises `SessionBusy`."""
+    if await prompts.is_busy(tx, workspace, session):
+        raise SessionBusy(session)
+    if not await sessions.exists(tx, workspace, session):
+        raise SessionNotFound(session)
+    if (await sessions.get(tx, workspace, session)).message_count == 0:
+        return 0
+    row = prompts.NewRow(session=session, text="", run_id=str(uuid.uuid4()), own_run_id=True, kind="summary")
+    return (await prompts.accept(tx, workspace, row))[0]
+
+
+async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
+    """Stop what runs in the session, then remove it with all it holds, sub-agents' sessions included."""
+    await sessions.get(tx, workspace, session)
+    cancelled = await cancel(tx, workspace, session)
+    for child in await sessions.children(tx, workspace, session):
+        await delete_session(tx, workspace, child)
+    await messages.forget_session(tx, workspace, session)
+    await files.forget_session(tx, workspace, session)
+    await asks.forget_session(tx, workspace, session)
+    await prompts.forget_session(tx, workspace, session)
+    await sessions.delete(tx, workspace, session)
+    return cancelled
+
+
+async def insert_user_message(tx: Tx, workspace: str, prompt: Prompt) -> Message:
+    message = Message(
+        parts=user_parts(prompt.text, prompt.attachments),
+        id=str(uuid.uuid4()),
+        role="user",
+        session_id=prompt.session,
+        model="",
+        provider="",
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+    await messages.insert(tx, workspace, message)
+    return message
+
+
+async def _cancel_on_entry(tx: Tx, workspace: str, prompt: Prompt) -> None:
+    """The session's next prompt, accepted but not begun: its turn is stored as cancelled."""
+    await prompts.end(tx, workspace, prompt.seq, "cancelled")
+    if prompt.kind != "prompt":
+        return
+    if await sessions.exists(tx, workspace, prompt.session):
+        await insert_user_message(tx, workspace, prompt)
+        await insert_cut_answer(tx, workspace, prompt.session, CANCELLED)
+    done = RunComplete(session_id=prompt.session, run_id=prompt.run_id, message_id="", cancelled=True)
+    await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
+    await sessions.announce(tx, workspace, prompt.session)
+
+
+async def _waiting(tx: Tx, workspace: str, session: str, seq: int) -> Prompt:
+    prompt = await prompts.get(tx, workspace, seq)
+    if prompt is None or prompt.session != session or prompt.state != "accepted":
+        raise PromptNotFound(seq)
+    return prompt

@@ -1,0 +1,67 @@
+"""Naming a session after its first prompt. A name somebody chose is never replaced."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import aclosing
+
+from bullpen.engine import prompt
+from bullpen.engine.answer import spent_on
+from bullpen.engine.services import Agent, Chosen, Services, choose
+from bullpen.errors import ProviderError
+from bullpen.providers.base import ModelRequest, StepDone, TextDelta, Usage, UserTurn
+from bullpen.store import sessions
+
+log = logging.getLogger("bullpen.engine")
+
+LONGEST = 50
+MAX_TOKENS = 40
+
+_THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+
+
+async def name_session(services: Services, agent: Agent, session_id: str, text: str) -> None:
+    """Ask the small model, then the large one, for a name; without an answer take the prompt's beginning."""
+    title, cost = "", 0.0
+    for selected in (agent.settings.small, agent.settings.large):
+        if selected is None or selected.provider not in agent.settings.providers:
+            continue
+        try:
+            title, spent = await _ask(choose(agent, selected), session_id, text)
+            cost += spent
+        except ProviderError as exc:
+            log.info("no title from %s: %s", selected.model, exc)
+        if title:
+            break
+    title = title or shortened(text) or "Untitled Session"
+    await services.store.write(
+        lambda tx: sessions.set_generated_title(tx, services.workspace, session_id, title, cost),
+        durable=False,
+    )
+
+
+async def _ask(chosen: Chosen, session_id: str, text: str) -> tuple[str, float]:
+    request = ModelRequest(
+        purpose="title",
+        session_id=session_id,
+        model=chosen.selected.model,
+        system=tuple(s for s in (chosen.prefix, prompt.TITLE) if s),
+        turns=(UserTurn(text),),
+        max_tokens=chosen.model.default_max_tokens if chosen.model.can_reason else MAX_TOKENS,
+    )
+    pieces: list[str] = []
+    usage = Usage()
+    async with aclosing(chosen.provider.stream(request)) as events:  # type: ignore[type-var]  # async generators
+        async for event in events:
+            if isinstance(event, TextDelta):
+                pieces.append(event.text)
+            elif isinstance(event, StepDone):
+                usage = event.usage
+    return shortened(_THOUGHT.sub("", "".join(pieces))), spent_on(chosen, usage).cost
+
+
+def shortened(text: str) -> str:
+    """One line of at most `LONGEST` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"

@@ -1,0 +1,306 @@
+"""A turn: ask the model, run its calls, append, repeat, until it has nothing more to call.
+
+Each step is one assistant message, open while it grows and while its calls run. A step's end and the next
+step's beginning are one transaction, so an active turn always has exactly one open message in its session,
+and whatever cuts the turn short finds it.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from bullpen.asks.permission import Call, Mode, guard
+from bullpen.engine import endings
+from bullpen.engine.answer import Answer, stream_answer
+from bullpen.engine.calls import run_calls
+from bullpen.engine.context import CallContext
+from bullpen.engine.draft import Draft
+from bullpen.engine.history import user_turn
+from bullpen.engine.queue import insert_user_message
+from bullpen.engine.services import Chosen, Services
+from bullpen.errors import BullpenError, ToolFailed, TurnCancelled
+from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
+from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult
+from bullpen.store import asks, messages, prompts, sessions
+from bullpen.store.growth import OpenMessage
+from bullpen.store.prompts import Prompt
+from bullpen.store.tx import Tx, Work
+from bullpen.tools.base import Outcome, Tool
+
+T = TypeVar("T")
+
+LOOK_BACK = 10
+SAME_AT_MOST = 5
+"""A model that makes the same calls with the same results more often than this in its last steps is stuck."""
+
+
+class Stuck(BullpenError):
+    """The model repeats itself and would go on for ever."""
+
+    code = "stuck"
+
+    def __init__(self) -> None:
+        super().__init__("The model kept repeating the same tool calls, so the turn was stopped.")
+
+
+class Conversation(NamedTuple):
+    """Where a turn takes place: the session, and the prompt on whose behalf it runs."""
+
+    session_id: str
+    prompt: Prompt
+    is_child: bool = False
+
+
+class TurnRun:
+    """One turn under way. `run` ends it normally; anything else is the caller's to end."""
+
+    def __init__(
+        self,
+        services: Services,
+        chosen: Chosen,
+        conversation: Conversation,
+        *,
+        system: str,
+        tools: Mapping[str, Tool],
+        history: list[Turn],
+        draft: Draft,
+    ) -> None:
+        self._services = services
+        self._agent = services.agent()
+        self._chosen = chosen
+        self._where = conversation
+        self._system = tuple(s for s in (chosen.prefix, system) if s)
+        self._tools = tools
+        self._specs = tuple(ToolSpec(t.name, t.description, t.schema) for _, t in sorted(tools.items()))
+        self._turns = history
+        self._draft = draft
+        self._results: list[tuple[ToolCall, Outcome]] = []
+        self._signatures: list[tuple[tuple[str, str, str], ...]] = []
+        self.cost = 0.0
+
+    async def run(self) -> str:
+        """To the last answer; gives back its text."""
+        while True:
+            answer = await stream_answer(
+                self._services, self._chosen, self._request(), self._draft, self._settle
+            )
+            self.cost += answer.spent.cost
+            calls = [c for c in self._draft.calls.values() if c.finished]
+            self._results = []
+            stopped = await self._run_calls(calls) if calls else False
+            if stopped or not calls:
+                text = self._draft.text
+                await self._finish(
+                    answer, "end_turn" if calls or answer.reason == "tool_use" else answer.reason
+                )
+                return text
+            self._watch_for_loops()
+            await self._next_step(answer)
+
+    @property
+    def message_id(self) -> str:
+        """The assistant message of the current step."""
+        return self._draft.id
+
+    def _request(self) -> ModelRequest:
+        selected, model = self._chosen.selected, self._chosen.model
+        chosen_max = selected.max_tokens if isinstance(selected.max_tokens, int) else 0
+        return ModelRequest(
+            purpose="turn",
+            session_id=self._where.session_id,
+            model=selected.model,
+            system=self._system,
+            turns=tuple(self._turns),
+            tools=self._specs,
+            max_tokens=chosen_max or model.default_max_tokens,
+            settings=selected,
+            can_reason=model.can_reason,
+        )
+
+    async def _settle(self, draft: Draft) -> None:
+        message = draft.message(self._services.now)
+        self._services.store.growth.take_back(draft.open)
+        await self._write(
+            lambda tx: messages.rewrite(tx, self._services.workspace, message, live=draft.open), durable=False
+        )
+
+    async def _run_calls(self, calls: Sequence[ToolCall]) -> bool:
+        hooks = None if self._where.is_child else self._agent.hooks
+        return await run_calls(
+            calls,
+            self._tools,
+            broken=self._draft.broken,
+            hooks=hooks,
+            session_id=self._where.session_id,
+            context=self._context,
+            report=self._report,
+        )
+
+    def _context(self, tool: Tool, call: ToolCall, hook_approved: bool) -> CallContext:
+        prompt = self._where.prompt
+        mode: Mode = (
+            "allow" if prompt.permissions == "allow" else "deny" if prompt.permissions == "deny" else "ask"
+        )
+        return CallContext(
+            self._services,
+            session_id=self._where.session_id,
+            call_id=call.id,
+            tool_name=tool.name,
+            call=Call(prompt.seq, self._draft.id, mode, hook_approved, tool.effects),
+            supports_images=self._chosen.model.supports_attachments,
+            delegate=self._delegate,
+        )
+
+    async def _report(self, call: ToolCall, outcome: Outcome) -> None:
+        """Store a call's result as a message of its own."""
+        self._results.append((call, outcome))
+        message = endings.tool_message(self._where.session_id, _result(call, outcome), self._services.now)
+
+        async def work(tx: Tx) -> None:
+            await messages.insert(tx, self._services.workspace, message)
+            await asks.fulfil(tx, self._draft.id, call.id)
+
+        await self._write(work, durable=False)
+
+    async def _finish(self, answer: Answer, reason: FinishReason) -> None:
+        workspace = self._services.workspace
+        message = self._draft.finished(self._services.now, reason)
+        self._services.store.growth.take_back(self._draft.open)
+        if self._where.is_child:
+            await self._write(lambda tx: endings.finish_child(tx, workspace, message, answer.spent))
+        else:
+            prompt = self._where.prompt
+            await self._write(lambda tx: endings.finish_turn(tx, workspace, prompt, message, answer.spent))
+
+    async def _next_step(self, answer: Answer) -> None:
+        """Finish this step's message, take in what was queued to join, and open the next message."""
+        finished = self._draft.finished(self._services.now, "tool_use")
+        self._services.store.growth.take_back(self._draft.open)
+        spoken = AssistantTurn(
+            self._draft.text, self._draft.thinking, self._draft.signature, tuple(finished.tool_calls)
+        )
+        self._turns.append(spoken)
+        self._turns.extend(ToolTurn(_result(call, outcome)) for call, outcome in self._results)
+
+        async def work(tx: Tx) -> tuple[list[Message], Draft]:
+            workspace = self._services.workspace
+            await sessions.add_usage(tx, workspace, self._where.session_id, answer.spent)
+            await messages.rewrite(tx, workspace, finished)
+            joined = [] if self._where.is_child else await fold(tx, workspace, self._where.prompt)
+            draft = await open_answer(
+                tx, workspace, self._where.session_id, self._where.prompt.seq, self._chosen
+            )
+            return joined, draft
+
+        joined, self._draft = await self._write(work, durable=False)
+        images = self._chosen.model.supports_attachments
+        self._turns.extend(user_turn(message, images=images) for message in joined)
+
+    def _watch_for_loops(self) -> None:
+        self._signatures.append(tuple((c.name, c.input, o.content) for c, o in self._results))
+        recent = self._signatures[-LOOK_BACK:]
+        if len(recent) == LOOK_BACK and max(recent.count(s) for s in recent) > SAME_AT_MOST:
+            raise Stuck
+
+    async def _delegate(self, call_id: str, prompt: str) -> str:
+        """Send a sub-agent: a session of its own below this one, read-only tools, the same turn."""
+        if self._where.is_child:
+            raise ToolFailed("A sub-agent cannot send another one.")
+        child = f"{self._draft.id}$${call_id}"
+        workspace, seq = self._services.workspace, self._where.prompt.seq
+        said = msgspec.structs.replace(self._where.prompt, session=child, text=prompt, attachments=())
+
+        async def begin(tx: Tx) -> Draft:
+            await sessions.create(tx, workspace, child, "New Agent Session", parent=self._where.session_id)
+            await insert_user_message(tx, workspace, said)
+            return await open_answer(tx, workspace, child, seq, self._chosen)
+
+        draft = await self._write(begin, durable=False)
+        run = TurnRun(
+            self._services,
+            self._chosen,
+            Conversation(child, self._where.prompt, is_child=True),
+            system=await self._agent.task_prompt(),
+            tools={name: tool for name, tool in self._tools.items() if tool.task},
+            history=[UserTurn(prompt)],
+            draft=draft,
+        )
+        try:
+            text = await run.run()
+        except TurnCancelled:
+            raise
+        except BullpenError as exc:
+            cut = endings.failed("Sub-agent failed", str(exc))
+            await self._write(
+                lambda tx: endings.close_child(tx, workspace, run.message_id, cut), durable=False
+            )
+            raise ToolFailed(f"The sub-agent failed: {exc}") from exc
+        finally:
+            self.cost += run.cost
+        await self._write(
+            lambda tx: sessions.add_cost(tx, workspace, self._where.session_id, run.cost), durable=False
+        )
+        if not text.strip():
+            raise ToolFailed("The sub-agent ended without saying anything.")
+        return text
+
+    async def _write(self, work: Work[T], *, durable: bool = True) -> T:
+        """A write of this turn: refused once the turn has ended."""
+
+        async def guarded(tx: Tx) -> T:
+            await guard(tx, self._services.workspace, self._where.prompt.seq)
+            return await work(tx)
+
+        return await self._services.store.write(guarded, durable=durable)
+
+
+async def fold(tx: Tx, workspace: str, prompt: Prompt) -> list[Message]:
+    """Take the prompts that may join this turn out of the queue and into the conversation.
+
+    Only those before the first one that wants a turn of its own: nobody overtakes."""
+    joined: list[Message] = []
+    for waiting in await prompts.waiting(tx, workspace, prompt.session):
+        if not waiting.folds:
+            break
+        await prompts.activate(tx, workspace, waiting.seq, prompt.seq)
+        joined.append(await insert_user_message(tx, workspace, waiting))
+    if joined:
+        await prompts.queue_changed(tx, workspace, prompt.session)
+    return joined
+
+
+async def open_answer(
+    tx: Tx, workspace: str, session_id: str, turn: int, chosen: Chosen, *, summary: bool = False
+) -> Draft:
+    """An empty assistant message, announced and ready to grow."""
+    message = Message(
+        parts=(),
+        id=str(uuid.uuid4()),
+        role="assistant",
+        session_id=session_id,
+        model=chosen.selected.model,
+        provider=chosen.selected.provider,
+        created_at=tx.now,
+        updated_at=tx.now,
+        is_summary_message=summary,
+    )
+    open_message = OpenMessage(workspace, message, turn)
+    await messages.insert(tx, workspace, message, turn=turn, live=open_message)
+    return Draft(message, open_message)
+
+
+def _result(call: ToolCall, outcome: Outcome) -> ToolResult:
+    return ToolResult(
+        tool_call_id=call.id,
+        name=call.name,
+        content=outcome.content,
+        data=base64.b64encode(outcome.data).decode() if outcome.data else "",
+        mime_type=outcome.mime_type,
+        metadata=msgspec.json.encode(outcome.metadata).decode() if outcome.metadata else "",
+        is_error=outcome.is_error,
+    )

@@ -1,0 +1,254 @@
+"""The outside tool servers (MCP) of one workspace: which there are, and what they offer.
+
+Nothing is shared between workspaces. Servers are started side by side in the background; a slow one delays
+nobody but those who call it. Whatever they offer is listed in the order of names, so that the same servers make
+the same prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from bullpen.config.shape import McpServer
+from bullpen.errors import BadRequest, ToolFailed
+from bullpen.mcp.connection import Kind, ServerFailed
+from bullpen.mcp.names import ToolNames
+from bullpen.mcp.parameters import parameters_of
+from bullpen.mcp.results import outcome_of, resource_content, shorten
+from bullpen.mcp.supervisor import LEAVE_S, Change, Supervisor, Surroundings
+from bullpen.schema.agent import McpInfo, McpPrompt, McpPromptArgument
+from bullpen.schema.events import McpEvent
+from bullpen.system.clock import Clock, SystemClock
+from bullpen.tools.base import Outcome, Tool, ToolContext
+
+if TYPE_CHECKING:
+    import mcp_types
+
+CALL_S = 60.0
+"""How long a tool of a server may take."""
+
+RESTART_DELAY_S = 0.5
+"""Before the second restart in a row; the pause grows by as much each time."""
+
+DESCRIPTION_BYTES = 8_000
+
+
+class McpServers:
+    """Made with the workspace. `reconcile` starts and ends servers, `close` ends all."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        env: Mapping[str, str],
+        announce: Callable[[McpEvent], None],
+        clock: Clock | None = None,
+        call_timeout_s: float = CALL_S,
+        restart_delay_s: float = RESTART_DELAY_S,
+    ) -> None:
+        self._announce = announce
+        self._call_timeout_s = call_timeout_s
+        self._surroundings = Surroundings(
+            root=root,
+            env=env,
+            clock=clock or SystemClock(),
+            restart_delay_s=restart_delay_s,
+            changed=self._on_change,
+        )
+        self._supervisors: dict[str, Supervisor] = {}
+        self._leaving: set[Supervisor] = set()
+        self._names = ToolNames()
+        self._tools: dict[str, Tool] | None = None
+        self._turned = anyio.Event()
+        self._closed = False
+
+    async def reconcile(
+        self, servers: Mapping[str, McpServer], errors: Mapping[str, str], tasks: TaskGroup
+    ) -> None:
+        """Make the running servers those of the configuration. Returns at once; the work is done in `tasks`.
+
+        `errors` are entries that cannot be used, with the reason. A server whose entry did not change goes on.
+        """
+        if self._closed:
+            return
+        wanted = {**dict.fromkeys(errors, McpServer()), **servers}
+        for name in self._supervisors.keys() - wanted.keys():
+            self._drop(name)
+        for name in sorted(wanted):
+            self._set(name, wanted[name], errors.get(name, ""), tasks)
+
+    def states(self) -> dict[str, McpInfo]:
+        return {name: supervisor.info() for name, supervisor in self._in_order()}
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools of all servers by the names that models use."""
+        if self._tools is None:
+            found = [
+                self._tool(supervisor, offered)
+                for _, supervisor in self._in_order()
+                for offered in supervisor.offered_tools()
+            ]
+            self._tools = {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}
+        return dict(self._tools)
+
+    def prompts(self) -> list[McpPrompt]:
+        return [_prompt(name, offered) for name, each in self._in_order() for offered in each.prompts]
+
+    def instructions(self) -> list[tuple[str, str]]:
+        """What connected servers want the model to know, by name of the server."""
+        return [(name, each.instructions) for name, each in self._in_order() if each.instructions]
+
+    async def get_prompt(self, server: str, prompt_id: str, args: Mapping[str, str]) -> str:
+        """What a person would say: the text of the user's messages in the prompt.
+
+        Raises `BadRequest` when there is no such server, or it is not connected, and `ServerFailed`.
+        """
+        result = await self._ask(server, lambda client: client.get_prompt(prompt_id, dict(args)))
+        said = (m.content for m in result.messages if m.role == "user")
+        return "\n".join(content.text for content in said if content.type == "text")
+
+    async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
+        """The parts of a resource. Raises as `get_prompt` does."""
+        result = await self._ask(server, lambda client: client.read_resource(uri))
+        return [resource_content(each) for each in result.contents]
+
+    async def refresh(self, kind: Kind, name: str) -> None:
+        """Read a list of a server again; one that is in error is tried again.
+
+        Raises `ServerFailed`, and `BadRequest` for tools of an unknown server; the wire knows no such error for
+        prompts and resources.
+        """
+        supervisor = self._supervisors.get(name)
+        if supervisor is not None:
+            await supervisor.refresh(kind)
+        elif kind == "tools":
+            raise _unknown(name)
+
+    async def settled(self) -> None:
+        """Until no server is starting."""
+        while any(each.state == "starting" for each in self._supervisors.values()):
+            await self._turned.wait()
+
+    async def close(self) -> None:
+        """End all servers and what they started. Takes some two seconds at most, also when cancelled."""
+        self._closed = True
+        for name in list(self._supervisors):
+            self._drop(name)
+        with anyio.move_on_after(LEAVE_S, shield=True):
+            for each in list(self._leaving):
+                await each.ended.wait()
+
+    def _in_order(self) -> list[tuple[str, Supervisor]]:
+        return sorted(self._supervisors.items())
+
+    def _set(self, name: str, server: McpServer, error: str, tasks: TaskGroup) -> None:
+        old = self._supervisors.get(name)
+        if old is not None:
+            if old.server == server and old.config_error == error:
+                return
+            if not error and not old.config_error and _unfiltered(old.server) == _unfiltered(server):
+                old.filter(server)
+                return
+            self._leave(old)
+        new = Supervisor(name, server, self._surroundings, error=error)
+        self._supervisors[name] = new
+        if new.is_startable:
+            tasks.start_soon(new.run, old, name=f"MCP server {name}")
+        self._on_change(new, "state_changed")
+
+    def _drop(self, name: str) -> None:
+        old = self._supervisors.pop(name)
+        self._leave(old)
+        self._wake()
+        self._announce(McpEvent(type="state_changed", name=name, state="disabled"))
+
+    def _leave(self, old: Supervisor) -> None:
+        old.stop()
+        self._leaving = {each for each in self._leaving if not each.ended.is_set()} | {old}
+
+    def _on_change(self, supervisor: Supervisor, change: Change) -> None:
+        self._wake()
+        self._announce(supervisor.event(change))
+
+    def _wake(self) -> None:
+        self._tools = None
+        turned, self._turned = self._turned, anyio.Event()
+        turned.set()
+
+    async def _ask(self, name: str, request: Callable[[Any], Awaitable[Any]]) -> Any:
+        supervisor = self._supervisors.get(name)
+        if supervisor is None:
+            raise _unknown(name)
+        connection = await supervisor.ready()
+        try:
+            return await connection.ask(request, timeout_s=self._call_timeout_s)
+        except ServerFailed as exc:
+            raise ServerFailed(f"the MCP server {name!r} failed: {exc}", is_lost=exc.is_lost) from exc
+
+    def _tool(self, supervisor: Supervisor, offered: mcp_types.Tool) -> Tool:
+        server, own_name = supervisor.name, offered.name
+
+        async def run(arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
+            await ctx.permit(
+                "execute",
+                description=f"Run {own_name} of the MCP server {server}",
+                params=arguments,
+                path=ctx.root,
+            )
+            return await self._call(server, own_name, arguments, supports_media=ctx.supports_images)
+
+        description = offered.description or offered.title or own_name
+        return Tool(
+            name=self._names.name(server, own_name),
+            description=shorten(description, DESCRIPTION_BYTES),
+            params=dict[str, Any],
+            schema=parameters_of(offered.input_schema),
+            run=run,
+            # What a server says about its own harmlessness is only a claim.
+            effects=True,
+        )
+
+    async def _call(
+        self, server: str, tool: str, arguments: dict[str, Any], *, supports_media: bool
+    ) -> Outcome:
+        try:
+            result = await self._ask(server, lambda client: client.call_tool(tool, arguments))
+        except ServerFailed as exc:
+            doubt = "; whether the call had an effect is not known" if exc.is_lost else ""
+            raise ToolFailed(f"{exc}{doubt}") from exc
+        except BadRequest as exc:
+            raise ToolFailed(str(exc)) from exc
+        return outcome_of(result, supports_media=supports_media)
+
+
+def _unknown(name: str) -> BadRequest:
+    return BadRequest(f"there is no MCP server {name!r} in this workspace")
+
+
+def _unfiltered(server: McpServer) -> McpServer:
+    return msgspec.structs.replace(server, enabled_tools=(), disabled_tools=())
+
+
+def _prompt(server: str, offered: mcp_types.Prompt) -> McpPrompt:
+    return McpPrompt(
+        id=f"{server}:{offered.name}",
+        title=offered.title or "",
+        description=offered.description or "",
+        prompt_id=offered.name,
+        client_id=server,
+        arguments=tuple(
+            McpPromptArgument(
+                id=argument.name,
+                title=argument.title or argument.name,
+                description=argument.description or "",
+                required=bool(argument.required),
+            )
+            for argument in offered.arguments or ()
+        ),
+    )

@@ -1,0 +1,353 @@
+"""Keeps one server: connects, holds the connection, starts again what died, and knows what state all that is in.
+
+A server that cannot be reached at the first attempt is left alone, with the reason, until somebody asks for it
+again. One that worked and went away is started again, at most RESTARTS times in RESTARTS_S: a server that dies
+all the time says so instead of burning the machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import msgspec
+
+from bullpen.config.shape import McpServer
+from bullpen.errors import BadRequest
+from bullpen.mcp.child import StartFailed
+from bullpen.mcp.connection import (
+    KINDS,
+    Connection,
+    Kind,
+    ServerFailed,
+    connected,
+    line_to,
+    load_library,
+    reason_of,
+)
+from bullpen.mcp.remote import Remote
+from bullpen.mcp.results import shorten
+from bullpen.schema.agent import ZERO_TIME, McpInfo
+from bullpen.schema.events import McpEvent
+from bullpen.system.clock import Clock
+
+if TYPE_CHECKING:
+    from mcp_types import Prompt, Resource, Tool
+
+State = Literal["disabled", "starting", "connected", "error", "needs auth"]
+Change = Literal["state_changed", "tools_list_changed", "prompts_list_changed", "resources_list_changed"]
+
+CONNECT_S = 10.0
+CONNECT_OAUTH_S = 30.0
+"""A person may have to look at something first."""
+
+RESTARTS = 5
+RESTARTS_S = 180.0
+
+LEAVE_S = 5.0
+"""A limit for what should take a server two seconds at most: to be gone."""
+
+REFRESH_PAUSE_S = 0.1
+"""Between two readings of a list, however often a server says that it changed."""
+
+ERROR_BYTES = 2_000
+INSTRUCTIONS_BYTES = 16_000
+
+_CHANGE_OF: dict[Kind, Change] = {
+    "tools": "tools_list_changed",
+    "prompts": "prompts_list_changed",
+    "resources": "resources_list_changed",
+}
+
+log = logging.getLogger(__name__)
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all servers of a workspace share. `changed` hears of every change, after it took place."""
+
+    root: Path
+    env: Mapping[str, str]
+    clock: Clock
+    restart_delay_s: float
+    changed: Callable[[Supervisor, Change], None]
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How one connection, or the attempt at one, ended."""
+
+    why: str
+    was_up: bool = False
+    needs_auth: bool = False
+    is_foreign: bool = False
+    """The server did not understand how it was greeted."""
+
+
+class Supervisor:
+    """One server. `run` does the work, in a task of its own; the rest may be called from anywhere."""
+
+    def __init__(self, name: str, server: McpServer, surroundings: Surroundings, *, error: str = "") -> None:
+        """With an `error` the configuration is of no use, and the server is only listed."""
+        self.name = name
+        self.server = server
+        self.config_error = error
+        self.ended = anyio.Event()
+        self.tools: list[Tool] = []
+        self.prompts: list[Prompt] = []
+        self.resources: list[Resource] = []
+        self.instructions = ""
+        self._with = surroundings
+        self._scope = anyio.CancelScope()
+        self._stopped = False
+        self._state: State = "error" if error else "disabled" if server.disabled else "starting"
+        self._error = error
+        self._connected_at = ZERO_TIME
+        self._connection: Connection | None = None
+        self._turned = anyio.Event()
+        self._told = anyio.Event()
+        self._stale: set[Kind] = set()
+        self._restarts: deque[float] = deque()
+        if not self.is_startable:
+            self.ended.set()
+
+    @property
+    def is_startable(self) -> bool:
+        return self._state not in ("error", "disabled")
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def timeout_s(self) -> float:
+        """For connecting, and for reading lists."""
+        return self.server.timeout or (CONNECT_OAUTH_S if self.server.oauth else CONNECT_S)
+
+    def info(self) -> McpInfo:
+        return McpInfo(
+            name=self.name,
+            state=self._state,
+            error=self._error,
+            tool_count=len(self.offered_tools()),
+            prompt_count=len(self.prompts),
+            resource_count=len(self.resources),
+            connected_at=self._connected_at,
+        )
+
+    def event(self, change: Change) -> McpEvent:
+        return McpEvent(
+            type=change,
+            name=self.name,
+            state=self._state,
+            error=self._error,
+            tool_count=len(self.offered_tools()),
+            prompt_count=len(self.prompts),
+            resource_count=len(self.resources),
+        )
+
+    def offered_tools(self) -> list[Tool]:
+        """The tools that the configuration lets through."""
+        allowed, denied = self.server.enabled_tools, self.server.disabled_tools
+        return [t for t in self.tools if (not allowed or t.name in allowed) and t.name not in denied]
+
+    def filter(self, server: McpServer) -> None:
+        """Take over a configuration that differs in what it lets through, and in nothing else."""
+        self.server = server
+        self._with.changed(self, "tools_list_changed")
+
+    def stop(self) -> None:
+        """End the server; `ended` tells when it has. Nothing is announced any more."""
+        self._stopped = True
+        self._scope.cancel()
+
+    def ask_again(self, kind: Kind) -> None:
+        """Try a server again that is in error."""
+        if self._state in ("error", "needs auth"):
+            self._tell(kind)
+
+    async def ready(self) -> Connection:
+        """The connection, as soon as it is there. Raises `BadRequest` when it will not be, or takes too long."""
+        with anyio.move_on_after(self.timeout_s):
+            while self._state == "starting" or (self._connection and self._connection.lost.is_set()):
+                await self._turned.wait()
+        if self._connection is None:
+            why = f": {self._error}" if self._error else ""
+            raise BadRequest(f"the MCP server {self.name!r} is not connected ({self._state}{why})")
+        return self._connection
+
+    async def refresh(self, kind: Kind) -> None:
+        """Read one of its lists again. Raises `ServerFailed`."""
+        connection = self._connection
+        if connection is None:
+            self.ask_again(kind)
+            return
+        await connection.ask(lambda _: self._read(connection, kind), timeout_s=self.timeout_s)
+
+    async def run(self, after: Supervisor | None = None) -> None:
+        """Until `stop`. `after` is the one whose place this takes: two of one name do not run side by side."""
+        try:
+            if after is not None:
+                with anyio.move_on_after(LEAVE_S, shield=True):
+                    await after.ended.wait()
+            with self._scope:
+                await self._keep()
+        finally:
+            self._stopped = True
+            self._turn("disabled")
+            self.ended.set()
+
+    async def _keep(self) -> None:
+        worked = False
+        while True:
+            end = await self._attempt()
+            worked = worked or end.was_up
+            if worked and not end.needs_auth and self._may_restart():
+                log.info("the MCP server %s %s; it is started again", self.name, end.why)
+                self._turn("starting")
+                await anyio.sleep(self._with.restart_delay_s * (len(self._restarts) - 1))
+                continue
+            why = end.why
+            if worked and not end.needs_auth:
+                why = f"stopped after {RESTARTS} restarts in {RESTARTS_S / 60:g} minutes; the last time it {why}"
+            await self._rest("needs auth" if end.needs_auth else "error", why)
+            worked = False
+
+    async def _rest(self, state: State, why: str) -> None:
+        """In error, until somebody wants it again."""
+        self.tools, self.prompts, self.resources, self.instructions = [], [], [], ""
+        self._told = anyio.Event()
+        self._turn(state, why)
+        await self._told.wait()
+        self._restarts.clear()
+        self._turn("starting")
+
+    def _may_restart(self) -> bool:
+        now = self._with.clock.monotonic()
+        while self._restarts and self._restarts[0] <= now - RESTARTS_S:
+            self._restarts.popleft()
+        if len(self._restarts) >= RESTARTS:
+            return False
+        self._restarts.append(now)
+        return True
+
+    async def _attempt(self) -> Ended:
+        """Connect and stay connected for as long as it lasts."""
+        await load_library()
+        # An old server may take the new greeting for an error and leave, so a child is first greeted in the old
+        # way, which most new ones understand too.
+        is_child = self.server.type == "stdio"
+        end = await self._converse("legacy" if is_child else "auto")
+        if end.is_foreign and is_child:
+            end = await self._converse("auto")
+        return end
+
+    async def _converse(self, mode: str) -> Ended:
+        try:
+            line = line_to(self.server, root=self._with.root, env=self._with.env)
+        except StartFailed as exc:
+            return Ended(why=str(exc))
+        failure = ServerFailed("closed the connection", is_lost=True)
+        was_up = False
+        with anyio.CancelScope(deadline=anyio.current_time() + self.timeout_s) as limit:
+            try:
+                async with connected(line, mode, self._tell) as connection:
+                    await self._greet(connection)
+                    limit.deadline = math.inf
+                    was_up = True
+                    await self._hold(connection)
+            except Exception as exc:
+                # Whatever a server or the library comes up with must not end the workspace.
+                log.debug("the MCP server %s failed", self.name, exc_info=True)
+                failure = reason_of(exc)
+            finally:
+                self._connection = None
+        if limit.cancelled_caught:
+            failure = ServerFailed(f"did not answer within {self.timeout_s:g} s")
+        story = line.story()
+        known = [story] if story and failure.is_lost else [str(failure), story]
+        return Ended(
+            why=self._tidy(": ".join(part for part in known if part)),
+            was_up=was_up,
+            needs_auth=isinstance(line, Remote) and line.needs_auth,
+            is_foreign=failure.is_foreign and not was_up,
+        )
+
+    async def _greet(self, connection: Connection) -> None:
+        """Read what has to be known before the server counts as connected."""
+        self.tools = await connection.tools()
+        try:
+            self.prompts = await connection.prompts()
+        except ServerFailed as exc:
+            log.warning("the prompts of the MCP server %s cannot be listed: %s", self.name, exc)
+            self.prompts = []
+        self.instructions = shorten(connection.instructions, INSTRUCTIONS_BYTES)
+
+    async def _hold(self, connection: Connection) -> None:
+        self._connection = connection
+        self._connected_at = _rfc3339(self._with.clock.time())
+        self._stale.clear()
+        # Only their number is shown, so nobody waits for them.
+        self._tell("resources")
+        self._turn("connected")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._refresh_what_changed, connection)
+            tasks.start_soon(connection.listen, self._tell_all)
+            await connection.lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _refresh_what_changed(self, connection: Connection) -> None:
+        while True:
+            await self._told.wait()
+            self._told = anyio.Event()
+            stale, self._stale = sorted(self._stale), set()
+            for kind in stale:
+                try:
+                    await self.refresh(kind)
+                except ServerFailed as exc:
+                    log.warning("the %s of the MCP server %s cannot be listed: %s", kind, self.name, exc)
+            await anyio.sleep(REFRESH_PAUSE_S)
+
+    async def _read(self, connection: Connection, kind: Kind) -> None:
+        """Only a list that is another one now is announced."""
+        found: list[Any] = await getattr(connection, kind)()
+        if self._connection is connection and found != getattr(self, kind):
+            setattr(self, kind, found)
+            self._announce(_CHANGE_OF[kind])
+
+    def _tell(self, kind: Kind) -> None:
+        self._stale.add(kind)
+        self._told.set()
+
+    def _tell_all(self) -> None:
+        for kind in KINDS:
+            self._tell(kind)
+
+    def _turn(self, state: State, error: str = "") -> None:
+        self._state, self._error = state, error
+        if state != "connected":
+            self._connected_at = ZERO_TIME
+        turned, self._turned = self._turned, anyio.Event()
+        turned.set()
+        self._announce("state_changed")
+
+    def _announce(self, change: Change) -> None:
+        if not self._stopped:
+            self._with.changed(self, change)
+
+    def _tidy(self, why: str) -> str:
+        """Short, and without what the configuration holds of secrets."""
+        if self.server.url:
+            why = why.replace(self.server.url, self.server.url.partition("?")[0])
+        for secret in (*self.server.env.values(), *self.server.headers.values()):
+            if len(secret) >= 6:
+                why = why.replace(secret, "[hidden]")
+        return shorten(why, ERROR_BYTES)
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Models: `base.py` says what one is, every other file is one kind of provider."""

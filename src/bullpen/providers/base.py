@@ -1,0 +1,110 @@
+"""What a model is: a request goes in, a stream of events comes out.
+
+A provider turns our request into its vendor's and its vendor's stream into ours, and translates errors
+into `ProviderError`. It keeps no history, retries nothing and prices nothing; the engine does that once
+for all. Leaving the stream early (a cancelled scope, `aclose`) closes the connection to the vendor at
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from bullpen.schema.agent import SelectedModel
+from bullpen.schema.message import Binary, FinishReason, ToolCall, ToolResult
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as the model sees it; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class UserTurn(msgspec.Struct, frozen=True):
+    text: str
+    files: tuple[Binary, ...] = ()
+
+
+class AssistantTurn(msgspec.Struct, frozen=True):
+    text: str
+    reasoning: str = ""
+    signature: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+class ToolTurn(msgspec.Struct, frozen=True):
+    result: ToolResult
+
+
+Turn = UserTurn | AssistantTurn | ToolTurn
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One step. `purpose` lets the scripted model tell a title from a turn."""
+
+    purpose: Literal["turn", "title", "summary"]
+    session_id: str
+    model: str
+    system: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int = 0
+    settings: SelectedModel = SelectedModel()
+    can_reason: bool = False
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """`input` excludes what came from the cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_write: int = 0
+    cache_read: int = 0
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ReasoningDone(msgspec.Struct, frozen=True):
+    signature: str = ""
+
+
+class ToolCallStarted(msgspec.Struct, frozen=True):
+    """The model begins a call; its arguments are still coming in."""
+
+    id: str
+    name: str
+
+
+class ToolCallDone(msgspec.Struct, frozen=True):
+    """All arguments are there; `input` is the model's JSON text as it came, valid or not."""
+
+    id: str
+    name: str
+    input: str
+
+
+class StepDone(msgspec.Struct, frozen=True):
+    """Always the last event. A stream that ends without it has failed."""
+
+    reason: FinishReason
+    usage: Usage
+
+
+ModelEvent = TextDelta | ReasoningDelta | ReasoningDone | ToolCallStarted | ToolCallDone | StepDone
+
+
+class Provider(Protocol):
+    """Streams one step; raises `ProviderError` for whatever the vendor's side does wrong."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...

@@ -1,0 +1,64 @@
+"""Which provider speaks which type. A provider's code is loaded when a model of it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from bullpen.config.settings import ProviderSettings
+from bullpen.errors import ConfigError
+from bullpen.providers.base import Provider
+
+if TYPE_CHECKING:
+    import httpx2
+
+GROUP = "bullpen.providers"
+"""Others ship providers as entry points of this group: name = type, value = what takes settings and client."""
+
+_CHAT = "bullpen.providers.openai_compat:OpenAICompat"
+
+BUILT_IN = {
+    "demo": "bullpen.providers.demo:Demo",
+    "scripted": "bullpen.providers.scripted:Scripted",
+    "openai": _CHAT,
+    "openai-compat": _CHAT,
+    "openrouter": _CHAT,
+    "vercel": _CHAT,
+    "litellm": _CHAT,
+    "llamacpp": _CHAT,
+    "lmstudio": _CHAT,
+    "ollama": _CHAT,
+    "omlx": _CHAT,
+}
+
+
+def known_types() -> frozenset[str]:
+    """Every type that can be built, from here and from installed packages."""
+    return frozenset(BUILT_IN) | {point.name for point in entry_points(group=GROUP)}
+
+
+def build(settings: ProviderSettings, http: httpx2.AsyncClient) -> Provider:
+    """The provider for the settings. May import a library, so call it in a thread when that matters.
+
+    Raises `ConfigError` for a type that nobody knows and for settings that the provider refuses.
+    """
+    where = BUILT_IN.get(settings.type)
+    if where is not None:
+        module, _, name = where.partition(":")
+        make: Any = getattr(import_module(module), name)
+    else:
+        make = _shipped(settings.type)
+    provider: Provider = make(settings, http)
+    return provider
+
+
+def _shipped(kind: str) -> Any:
+    """What an installed package offers for the type. Raises `ConfigError`."""
+    found: EntryPoint | None = next(iter(entry_points(group=GROUP, name=kind)), None)
+    if found is None:
+        raise ConfigError(f"unknown provider type {kind!r}; known: {', '.join(sorted(known_types()))}")
+    try:
+        return found.load()
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError(f"provider type {kind!r} of {found.value} cannot be loaded: {exc}") from exc

@@ -1,0 +1,1 @@
+"""HTTP and SSE: the front door of the server. Knows HTTP and workspaces, knows no agent."""

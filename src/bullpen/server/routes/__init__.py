@@ -1,0 +1,1 @@
+"""The endpoints, one module per noun. Each function calls one method of the workspace or the host."""

@@ -1,0 +1,75 @@
+"""Changes to the configuration. Each one that succeeds is announced once as `config_changed`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bullpen.errors import BadRequest
+from bullpen.schema.api import (
+    ConfigCompact,
+    ConfigModel,
+    ConfigRemove,
+    ConfigSet,
+    ImportedToken,
+    ProviderKey,
+    RefreshOauth,
+)
+from bullpen.server.routing import post
+
+if TYPE_CHECKING:
+    from bullpen.workspace.workspace import Workspace
+
+
+@post("/v1/workspaces/{workspace_id}/config/set", access="admin")
+async def set_field(workspace: Workspace, body: ConfigSet) -> None:
+    """Set one field, named by its dotted path."""
+    await workspace.config_set(body)
+
+
+@post("/v1/workspaces/{workspace_id}/config/remove", access="admin")
+async def remove_field(workspace: Workspace, body: ConfigRemove) -> None:
+    """Remove one field; an absent one is fine."""
+    await workspace.config_remove(body)
+
+
+@post("/v1/workspaces/{workspace_id}/config/model", access="admin")
+async def select_model(workspace: Workspace, body: ConfigModel) -> None:
+    """Choose the large or the small model."""
+    await workspace.config_model(body)
+
+
+@post("/v1/workspaces/{workspace_id}/config/compact", access="admin")
+async def set_compact(workspace: Workspace, body: ConfigCompact) -> None:
+    """Choose the compact layout of the terminal."""
+    await workspace.config_compact(body)
+
+
+@post("/v1/workspaces/{workspace_id}/config/provider-key", access="admin")
+async def set_provider_key(workspace: Workspace, body: ProviderKey) -> None:
+    """Keep a provider's key or token."""
+    _check_key(body)
+    await workspace.provider_key(body)
+
+
+@post("/v1/workspaces/{workspace_id}/config/import-copilot", access="admin")
+async def import_copilot(workspace: Workspace) -> ImportedToken:
+    """Take over the token of another program, where there is one."""
+    return await workspace.import_copilot()
+
+
+@post("/v1/workspaces/{workspace_id}/config/refresh-oauth", access="admin")
+async def refresh_oauth(workspace: Workspace, body: RefreshOauth) -> None:
+    """Get a fresh token for a provider."""
+    await workspace.refresh_oauth(body)
+
+
+def _check_key(body: ProviderKey) -> None:
+    match body.kind:
+        case "string":
+            if not isinstance(body.api_key, str):
+                raise BadRequest("decode api key string: api_key is not a string")
+        case "oauth":
+            if not isinstance(body.api_key, dict) or not isinstance(body.api_key.get("access_token"), str):
+                raise BadRequest("decode api key oauth token: api_key is not a token with an access_token")
+        case kind:
+            raise BadRequest(f'unsupported api key kind "{kind}"')

@@ -1,0 +1,74 @@
+"""Sessions and their messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from bullpen.schema.api import NewSession, SessionChange
+from bullpen.schema.message import Message
+from bullpen.schema.session import SearchHit, Session
+from bullpen.server.routing import delete, get, post, put
+
+if TYPE_CHECKING:
+    from bullpen.workspace.workspace import Workspace
+
+Limit = Annotated[int, Meta(ge=1, le=200)]
+"""Two hundred hits are more than anybody reads; better words find the rest."""
+
+
+@get("/v1/workspaces/{workspace_id}/sessions", access="watch")
+async def list_sessions(workspace: Workspace) -> list[Session]:
+    """List the sessions, the latest first."""
+    return await workspace.sessions()
+
+
+@post("/v1/workspaces/{workspace_id}/sessions", access="prompt")
+async def create_session(workspace: Workspace, body: NewSession) -> Session:
+    """Open an empty session."""
+    return await workspace.create_session(body.title)
+
+
+@get("/v1/workspaces/{workspace_id}/sessions/{session_id}", access="watch")
+async def show_session(workspace: Workspace, session_id: str) -> Session:
+    """Show one session."""
+    return await workspace.session(session_id)
+
+
+@put("/v1/workspaces/{workspace_id}/sessions/{session_id}", access="prompt")
+async def change_session(workspace: Workspace, session_id: str, body: SessionChange) -> Session:
+    """Change title and todos. Counters, cost and summary are the server's."""
+    return await workspace.change_session(session_id, body)
+
+
+@delete("/v1/workspaces/{workspace_id}/sessions/{session_id}", access="prompt")
+async def delete_session(workspace: Workspace, session_id: str) -> None:
+    """Delete a session with its messages and file versions."""
+    await workspace.delete_session(session_id)
+
+
+@get("/v1/workspaces/{workspace_id}/sessions/{session_id}/messages", access="watch", answer=list[Message])
+async def list_messages(workspace: Workspace, session_id: str) -> bytes:
+    """List the messages of a session, the oldest first."""
+    return await workspace.messages(session_id)
+
+
+@get(
+    "/v1/workspaces/{workspace_id}/sessions/{session_id}/messages/user", access="watch", answer=list[Message]
+)
+async def list_user_messages(workspace: Workspace, session_id: str) -> bytes:
+    """List what people said in a session, the latest first."""
+    return await workspace.user_messages(session_id)
+
+
+@get("/v1/workspaces/{workspace_id}/messages/user", access="watch", answer=list[Message])
+async def list_all_user_messages(workspace: Workspace) -> bytes:
+    """List what people said in all sessions, the latest first."""
+    return await workspace.user_messages(None)
+
+
+@get("/v1/workspaces/{workspace_id}/search", access="watch")
+async def search(workspace: Workspace, q: str, limit: Limit = 20) -> list[SearchHit]:
+    """Find messages that hold the given words."""
+    return await workspace.search(q, limit)

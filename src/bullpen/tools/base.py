@@ -1,0 +1,216 @@
+"""What a tool is, and what it may reach.
+
+A tool is an async function with a frozen parameter type, wrapped by `@tool`. It gets a `ToolContext`,
+built by the engine for one call, and gives back an `Outcome`. Whatever goes wrong inside is a result for
+the model: raise `ToolFailed` with words the model can act on. Only a refused permission or a cancelled
+question also ends the turn.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from bullpen.errors import ToolFailed
+from bullpen.schema.asks import Question, QuestionResponse
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gives back. `metadata` is for display and never reaches the model."""
+
+    content: str
+    is_error: bool = False
+    metadata: dict[str, Any] | None = None
+    data: bytes = b""
+    mime_type: str = ""
+    stop_turn: bool = False
+
+
+class TurnStopped(ToolFailed):
+    """The result ends the turn: a person refused, or a hook said halt."""
+
+
+class PermissionDenied(TurnStopped):
+    def __init__(self) -> None:
+        super().__init__("User denied permission")
+
+
+class QuestionCancelled(TurnStopped):
+    def __init__(self) -> None:
+        super().__init__("User cancelled this question")
+
+
+class FileRecords(Protocol):
+    """What the session read and wrote; paths are absolute."""
+
+    async def mark_read(self, path: Path) -> None: ...
+
+    async def read_at(self, path: Path) -> float | None:
+        """When the session last read the file (epoch seconds with fractions), or None."""
+        ...
+
+    async def record_change(self, path: Path, before: str, after: str) -> None:
+        """Keep both versions and announce them; also counts as a read of the new state."""
+        ...
+
+
+class Job(Protocol):
+    """One shell command, in the foreground or behind the turn's back."""
+
+    id: str
+    command: str
+    description: str
+    working_dir: str
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    def output(self) -> tuple[str, str]:
+        """What it wrote so far to standard output and standard error."""
+        ...
+
+    async def wait(self) -> None: ...
+    async def kill(self) -> None:
+        """End the whole process tree: TERM, then KILL after 2 s."""
+        ...
+
+
+class Jobs(Protocol):
+    """The workspace's shell commands."""
+
+    async def start(self, command: str, *, cwd: Path, description: str) -> Job: ...
+    def get(self, job_id: str) -> Job | None: ...
+    def forget(self, job_id: str) -> None: ...
+    def keep(self, job: Any) -> None:
+        """List a command that `start` gave back as a background job, so that it outlives its call."""
+        ...
+
+
+class ToolContext(Protocol):
+    """All that a tool may touch, for one call."""
+
+    @property
+    def root(self) -> Path:
+        """The workspace's directory."""
+        ...
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def call_id(self) -> str: ...
+
+    @property
+    def supports_images(self) -> bool: ...
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The `tools` section of the config."""
+        ...
+
+    @property
+    def skill_dirs(self) -> Sequence[Path]:
+        """Directories whose files may be read without asking although they lie outside the workspace."""
+        ...
+
+    @property
+    def files(self) -> FileRecords: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    def resolve(self, path: str) -> Path:
+        """The absolute path meant by the model: `~` expanded, relative ones joined to the root."""
+        ...
+
+    def is_inside(self, path: Path) -> bool:
+        """Whether the path, links resolved, lies in the workspace."""
+        ...
+
+    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
+        """Ask for permission unless it is given already. Raises `PermissionDenied`, or `ToolFailed`
+        with the person's reason when they want the model to go on differently."""
+        ...
+
+    async def ask(
+        self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""
+    ) -> Sequence[QuestionResponse | None]:
+        """Put questions to whoever is there; one response per question, None where it was skipped.
+        Raises `QuestionCancelled`."""
+        ...
+
+    async def delegate(self, prompt: str) -> str:
+        """Run a sub-agent on the prompt and give back its last words."""
+        ...
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """`effects` tells that a call may change the world, so its intent is on disk before it starts.
+    `parallel` calls of one step may run side by side. `task` tools are also given to sub-agents.
+    `interactive` tools are only offered when somebody can answer."""
+
+    name: str
+    description: str
+    params: Any
+    schema: dict[str, Any]
+    run: Callable[[Any, ToolContext], Awaitable[Outcome]]
+    effects: bool = True
+    parallel: bool = False
+    task: bool = False
+    interactive: bool = False
+
+
+def tool(
+    name: str,
+    description: str,
+    *,
+    effects: bool = True,
+    parallel: bool = False,
+    task: bool = False,
+    interactive: bool = False,
+) -> Callable[[Callable[[P, ToolContext], Awaitable[Outcome]]], Tool]:
+    """Make a `Tool` of a function whose first parameter is annotated with its parameter type."""
+
+    def wrap(function: Callable[[P, ToolContext], Awaitable[Outcome]]) -> Tool:
+        kind = next(iter(_annotations(function).values()))
+        return Tool(
+            name=name,
+            description=description,
+            params=kind,
+            schema=_schema_of(kind),
+            run=function,
+            effects=effects,
+            parallel=parallel,
+            task=task,
+            interactive=interactive,
+        )
+
+    return wrap
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    return typing.get_type_hints(function)
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:
+    """The parameters as a self-contained JSON Schema object: models do not follow references."""
+    (schema,), components = msgspec.json.schema_components([kind], ref_template="{name}")
+    inlined: dict[str, Any] = _inline(schema, components)
+    return inlined
+
+
+def _inline(node: Any, components: dict[str, Any]) -> Any:
+    if isinstance(node, dict):
+        if "$ref" in node:
+            return _inline(components[node["$ref"]], components)
+        return {k: _inline(v, components) for k, v in node.items() if k != "title"}
+    if isinstance(node, list):
+        return [_inline(v, components) for v in node]
+    return node

@@ -1,0 +1,131 @@
+"""Run a shell command, in the foreground or as a background job."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+from msgspec import Meta, Struct
+
+from bullpen.errors import ToolFailed
+from bullpen.system import shell_safety
+from bullpen.tools.base import Job, Outcome, ToolContext, tool
+from bullpen.tools.excerpt import report_of
+
+INSTANT_S = 1.0
+"""A background command that fails, mostly does so at once; waiting this long catches it."""
+
+DEFAULT_PATIENCE_S = 60
+MAX_PATIENCE_S = 600
+
+NO_OUTPUT = "no output"
+
+DESCRIPTION = """\
+Run a command with bash in the workspace and return what it prints.
+
+Each call is a fresh shell: directory changes, variables and functions do not carry over. Set `working_dir` instead of \
+starting with `cd`. There is no standard input and no terminal, pagers are `cat` and editors fail, so pass flags that keep \
+programs from asking.
+
+A command still running after `auto_background_after` seconds becomes a background job; its id is in the result. Start \
+servers and watchers with `run_in_background`, read them with `job_output`, end them with `job_kill`. Do not use `&` for this.
+
+Standard output comes first, then standard error, then the exit code if it is not 0. Long output is cut in the middle. To \
+read, list or write files prefer the tools made for that. Commands other than plain reads are shown to the user for \
+approval: keep each to one purpose, and say that purpose in `description`."""
+
+
+class BashParams(Struct, frozen=True):
+    description: Annotated[str, Meta(description="What the command is for, in a few words.")]
+    command: Annotated[str, Meta(description="The command or script.")]
+    working_dir: Annotated[str, Meta(description="Where to run it. Default: the workspace.")] = ""
+    run_in_background: Annotated[bool, Meta(description="Return at once and let it run on.")] = False
+    auto_background_after: Annotated[
+        int, Meta(description="Seconds to wait before it becomes a background job. Default 60, at most 600.")
+    ] = DEFAULT_PATIENCE_S
+
+
+@tool("bash", DESCRIPTION)
+async def bash(params: BashParams, ctx: ToolContext) -> Outcome:
+    if not params.command.strip():
+        raise ToolFailed("the command is empty")
+    directory = ctx.resolve(params.working_dir) if params.working_dir else ctx.root
+    if not await anyio.Path(directory).is_dir():
+        raise ToolFailed(f"working_dir is not a directory: {directory}")
+    if not await anyio.to_thread.run_sync(_is_free, params.command, directory, ctx):
+        await ctx.permit(
+            "execute",
+            description=f"Execute command: {params.command}",
+            params=_shown(params, directory),
+            path=directory,
+        )
+    started_at = time.time()
+    job = await ctx.jobs.start(params.command, cwd=directory, description=params.description)
+    try:
+        is_background = await _wait(job, params, ctx)
+    except BaseException:
+        # The call is given up: a cancel, or no room for another job. Nothing of the command may stay.
+        with anyio.CancelScope(shield=True):
+            await job.kill()
+        ctx.jobs.forget(job.id)
+        raise
+    return _outcome(job, params, started_at, is_background=is_background)
+
+
+def _is_free(command: str, directory: Path, ctx: ToolContext) -> bool:
+    """A known read of paths that all lie in the workspace."""
+    paths = shell_safety.paths_read(command)
+    return paths is not None and all(ctx.is_inside(directory / path) for path in ("", *paths))
+
+
+def _shown(params: BashParams, directory: Path) -> dict[str, Any]:
+    return {
+        "description": params.description,
+        "command": params.command,
+        "working_dir": str(directory),
+        "run_in_background": params.run_in_background,
+        "auto_background_after": params.auto_background_after,
+    }
+
+
+async def _wait(job: Job, params: BashParams, ctx: ToolContext) -> bool:
+    """Whether the command runs on behind our back."""
+    patience_s = INSTANT_S if params.run_in_background else min(params.auto_background_after, MAX_PATIENCE_S)
+    if params.run_in_background:
+        ctx.jobs.keep(job)
+    with anyio.move_on_after(patience_s if patience_s > 0 else DEFAULT_PATIENCE_S):
+        await job.wait()
+    if job.done:
+        ctx.jobs.forget(job.id)
+        return False
+    if not params.run_in_background:
+        ctx.jobs.keep(job)
+    return True
+
+
+def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: bool) -> Outcome:
+    output = report_of(job)
+    if is_background:
+        content = _job_note(job, params, output)
+    else:
+        content = f"{output or NO_OUTPUT}\n\n<cwd>{job.working_dir}</cwd>"
+    metadata = {
+        "start_time": int(started_at * 1000),
+        "end_time": int(time.time() * 1000),
+        "output": output,
+        "description": params.description,
+        "working_directory": job.working_dir,
+    }
+    if is_background:
+        metadata |= {"background": True, "shell_id": job.id}
+    return Outcome(content=content, metadata=metadata)
+
+
+def _job_note(job: Job, params: BashParams, output: str) -> str:
+    why = (
+        "Started in the background" if params.run_in_background else "Still running, moved to the background"
+    )
+    note = f"{why} as job {job.id}. Use job_output to read what it prints and job_kill to end it."
+    return f"{note}\n\nSo far it printed:\n{output}" if output else note

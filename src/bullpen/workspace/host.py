@@ -1,0 +1,381 @@
+"""All workspaces of a server: who creates, joins and leaves them, and when the server itself may go.
+
+One event loop changes the registry, and never waits between looking and changing, so there is no lock. Each
+workspace lives in a task of its own. The rules:
+
+* a workspace is alive while it has a claim; with `outlive` also while it has work;
+* an attach finds it alive and keeps it so, or gets 404; from the moment its end is decided it is not found;
+* a create that meets a workspace on its way out waits for the end and opens it anew;
+* the server may exit by itself when it hosts nothing and nothing is being opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from bullpen import __version__
+from bullpen.errors import (
+    BadRequest,
+    BullpenError,
+    ChannelsDiffer,
+    ClientRetired,
+    HostingWorkspaces,
+    ShuttingDown,
+    WorkspaceNotFound,
+)
+from bullpen.schema import agent as nouns
+from bullpen.schema.agent import VersionInfo
+from bullpen.schema.api import NewWorkspace
+from bullpen.store.lock import DataLock
+from bullpen.store.store import Store
+from bullpen.workspace.claims import Claims
+from bullpen.workspace.stores import Stores
+from bullpen.workspace.trail import Trail
+from bullpen.workspace.workspace import Opening, Surroundings, Workspace, open_workspace
+
+log = logging.getLogger("bullpen.workspace")
+
+_NAMESPACE = uuid.UUID("7f0c2a51-6c1e-5d0a-9d5c-3f1a0b8e4c77")
+"""Turns a path into the workspace's id, the same after every restart."""
+
+COMMANDS = ("shutdown", "shutdown_if_idle")
+
+JOB_CHECK_S = 1.0
+"""How often a workspace that only lives for its work is looked at; jobs end without telling."""
+
+
+class _Hosted:
+    """One workspace's task: `ready` when it can be used, `over` when it is gone."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[Workspace] = loop.create_future()
+        self.end = asyncio.Event()
+        self.over = asyncio.Event()
+        self.drop_queue = True
+
+
+class Host:
+    """Made by the server's main task, which also runs it (`serve`) and shuts it down."""
+
+    def __init__(
+        self,
+        *,
+        surroundings: Surroundings,
+        data_dir: Path,
+        lock: DataLock,
+        env: Mapping[str, str],
+        idle_exit_s: float | None,
+        keepalive_s: float,
+        on_exit: Callable[[], None],
+    ) -> None:
+        self._with = surroundings
+        self._data_dir = data_dir
+        self._lock = lock
+        self._env = env
+        self._idle_exit_s = idle_exit_s
+        self.keepalive_s = keepalive_s
+        self._on_exit = on_exit
+        self._stores = Stores(data_dir, clock=surroundings.clock, attached=self._attached)
+        self._tasks: TaskGroup
+        self._live: dict[str, Workspace] = {}
+        self._hosted: dict[str, _Hosted] = {}
+        self._trails: dict[str, list[Trail]] = {}
+        self._retired: set[str] = set()
+        self._pending = 0
+        self._exiting = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._ready: asyncio.Event = asyncio.Event()
+        self._default_store: Store
+
+    # Lifetime
+
+    async def serve(self, started: Callable[[], None], stop: asyncio.Event) -> None:
+        """Open the store, host workspaces until `stop` is set, then end them all.
+
+        Raises a `StoreError` when the server's own data cannot be opened.
+        """
+        async with AsyncExitStack() as stack:
+            self._default_store = await stack.enter_async_context(
+                self._stores.use(self._data_dir, lock=self._lock)
+            )
+            self._ready.set()
+            started()
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._arm_idle_exit()
+                await stop.wait()
+                self._exiting = True
+                await self._end_all()
+
+    async def wait_ready(self) -> None:
+        await self._ready.wait()
+
+    async def _end_all(self) -> None:
+        """The server leaves: turns end as cancelled, what only waits is kept for the next server."""
+        self._stop_idle_timer()
+        for workspace_id, hosted in list(self._hosted.items()):
+            hosted.drop_queue = False
+            self._begin_end(workspace_id)
+        for hosted in list(self._hosted.values()):
+            await hosted.over.wait()
+
+    # What endpoints call
+
+    def version(self) -> VersionInfo:
+        return VersionInfo(
+            version=__version__,
+            commit="",
+            build_id=__version__,
+            go_version=f"python{platform.python_version()}",
+            platform=f"{sys.platform}/{platform.machine()}",
+        )
+
+    def all(self) -> list[Workspace]:
+        return list(self._live.values())
+
+    def find(self, workspace_id: str) -> Workspace:
+        workspace = self._live.get(workspace_id)
+        if workspace is None:
+            raise WorkspaceNotFound(workspace_id)
+        return workspace
+
+    async def create(self, body: NewWorkspace) -> nouns.Workspace:
+        """Open the workspace or join it; either way the client holds a claim on it afterwards."""
+        if not body.path:
+            raise BadRequest("path is required")
+        self._check_admission(body.client_id)
+        self._stop_idle_timer()
+        self._pending += 1
+        try:
+            workspace = await self._open_or_join(body)
+            return workspace.describe()
+        finally:
+            self._pending -= 1
+            self._arm_idle_exit()
+
+    async def release(self, workspace_id: str, client_id: str) -> None:
+        workspace = self._live.get(workspace_id)
+        if workspace is not None:
+            workspace.claims.release(client_id)
+            await self._until_gone(workspace_id)
+
+    async def retire(self, client_id: str) -> None:
+        """Give up all claims of a client for good and end its streams."""
+        self._retired.add(client_id)
+        workspaces = list(self._live)
+        for workspace in list(self._live.values()):
+            workspace.claims.retire(client_id)
+        for workspace_id in workspaces:
+            await self._until_gone(workspace_id)
+        # Streams of workspaces that ended with this client have had their last events and closed by now.
+        for trail in self._trails.get(client_id, []):
+            trail.subscription.close()
+
+    async def control(self, command: str, *, keep_alive: bool) -> None:
+        if command not in COMMANDS:
+            raise BadRequest("unknown command")
+        if keep_alive or self._hosted or self._pending:
+            raise HostingWorkspaces
+        self._leave()
+
+    def attach(
+        self, workspace: Workspace, client_id: str, *, deltas: bool, after: str | None, name: str
+    ) -> Trail:
+        """A stream opens: a claim, and a place in the feed. Raises `WorkspaceNotFound`, `ClientRetired`."""
+        if client_id in self._retired:
+            raise ClientRetired(client_id)
+        if self._live.get(workspace.id) is not workspace:
+            raise WorkspaceNotFound(workspace.id)
+        trail = workspace.trail(deltas=deltas, after=after)
+        self._trails.setdefault(client_id, []).append(trail)
+        workspace.claims.attach(client_id, name=name, now=int(self._with.clock.time()))
+        return trail
+
+    def detach(self, workspace: Workspace, client_id: str, trail: Trail) -> None:
+        trail.close()
+        trails = self._trails.get(client_id, [])
+        if trail in trails:
+            trails.remove(trail)
+        if not trails:
+            self._trails.pop(client_id, None)
+        if self._live.get(workspace.id) is workspace:
+            workspace.claims.detach(client_id)
+
+    # Opening
+
+    def _check_admission(self, client_id: str) -> None:
+        if self._exiting:
+            raise ShuttingDown
+        if client_id in self._retired:
+            raise ClientRetired(client_id)
+
+    async def _open_or_join(self, body: NewWorkspace) -> Workspace:
+        root, data_dir = await asyncio.to_thread(self._resolve, body)
+        workspace_id = self._id_of(root, data_dir)
+        while True:
+            self._check_admission(body.client_id)
+            hosted = self._hosted.get(workspace_id)
+            if hosted is None:
+                hosted = self._start(workspace_id, body, root, data_dir)
+            elif hosted.end.is_set():
+                await hosted.over.wait()
+                continue
+            workspace = await asyncio.shield(hosted.ready)
+            if self._hosted.get(workspace_id) is hosted and not hosted.end.is_set():
+                break
+        if body.client_id in self._retired:
+            self._end_if_unused(workspace)
+            raise ClientRetired(body.client_id)
+        if workspace.channels != body.channels:
+            raise ChannelsDiffer
+        workspace.outlive = workspace.outlive or body.outlive
+        self._live[workspace_id] = workspace
+        workspace.claims.hold(body.client_id, body.client_name)
+        return workspace
+
+    def _resolve(self, body: NewWorkspace) -> tuple[Path, Path]:
+        root = Path(body.path).expanduser().resolve()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise BadRequest(f"{body.path} cannot be used as a workspace: {exc.strerror or exc}") from exc
+        data_dir = Path(body.data_dir).expanduser().absolute() if body.data_dir else self._data_dir
+        return root, data_dir
+
+    def _id_of(self, root: Path, data_dir: Path) -> str:
+        key = str(root) if data_dir == self._data_dir else f"{data_dir}\0{root}"
+        return str(uuid.uuid5(_NAMESPACE, key))
+
+    def _start(self, workspace_id: str, body: NewWorkspace, root: Path, data_dir: Path) -> _Hosted:
+        hosted = self._hosted[workspace_id] = _Hosted()
+        env = dict(pair.split("=", 1) for pair in body.env if "=" in pair) or dict(self._env)
+        opening = Opening(
+            id=workspace_id,
+            path=body.path,
+            root=root,
+            yolo=body.yolo,
+            debug=body.debug,
+            channels=body.channels,
+            env=env,
+        )
+        self._tasks.start_soon(self._run, opening, data_dir, hosted)
+        return hosted
+
+    async def _run(self, opening: Opening, data_dir: Path, hosted: _Hosted) -> None:
+        """A workspace from its opening to its end."""
+        try:
+            async with (
+                self._stores.use(data_dir) as store,
+                open_workspace(opening, self._with, store, lambda: self._claims(opening.id)) as workspace,
+            ):
+                hosted.ready.set_result(workspace)
+                await hosted.end.wait()
+                await workspace.shut_down(drop_queue=hosted.drop_queue)
+        except Exception as exc:
+            error = _innermost(exc)
+            if hosted.ready.done():
+                log.error("workspace %s ended with an error", opening.root, exc_info=exc)
+            else:
+                hosted.ready.set_exception(error)
+        finally:
+            self._live.pop(opening.id, None)
+            if self._hosted.get(opening.id) is hosted:
+                del self._hosted[opening.id]
+            hosted.over.set()
+            self._arm_idle_exit()
+
+    def _claims(self, workspace_id: str) -> Claims:
+        def on_look(session_id: str) -> None:
+            workspace = self._live.get(workspace_id)
+            if workspace is not None and not workspace.is_closing:
+                self._tasks.start_soon(self._announce, workspace, session_id)
+
+        return Claims(
+            detach_grace_s=self._with.detach_grace_s,
+            on_empty=lambda: self._unclaimed(workspace_id),
+            on_look=on_look,
+        )
+
+    async def _announce(self, workspace: Workspace, session_id: str) -> None:
+        try:
+            await workspace.announce_session(session_id)
+        except BullpenError as exc:
+            log.warning("presence in %s could not be announced: %s", session_id, exc)
+
+    def _attached(self, workspace_id: str, session_id: str) -> int:
+        workspace = self._live.get(workspace_id)
+        return 0 if workspace is None else workspace.claims.attached_to(session_id)
+
+    # Ending
+
+    def _unclaimed(self, workspace_id: str) -> None:
+        workspace = self._live.get(workspace_id)
+        if workspace is None:
+            return
+        if workspace.outlive:
+            self._tasks.start_soon(self._end_when_idle, workspace)
+        else:
+            self._begin_end(workspace_id)
+
+    async def _end_when_idle(self, workspace: Workspace) -> None:
+        """With nobody attached, the workspace stays until its work is done, or somebody comes back."""
+        while self._live.get(workspace.id) is workspace and workspace.claims.is_empty:
+            if not await workspace.has_work():
+                if workspace.claims.is_empty:
+                    self._begin_end(workspace.id)
+                return
+            await anyio.sleep(JOB_CHECK_S)
+
+    def _end_if_unused(self, workspace: Workspace) -> None:
+        if workspace.claims.is_empty and not workspace.outlive:
+            self._begin_end(workspace.id)
+
+    def _begin_end(self, workspace_id: str) -> None:
+        """From here on the workspace is not found any more."""
+        self._live.pop(workspace_id, None)
+        hosted = self._hosted.get(workspace_id)
+        if hosted is not None:
+            hosted.end.set()
+
+    async def _until_gone(self, workspace_id: str) -> None:
+        """If its end is decided, wait for it: whoever caused it is answered afterwards."""
+        hosted = self._hosted.get(workspace_id)
+        if hosted is not None and hosted.end.is_set():
+            await hosted.over.wait()
+
+    # Idle exit
+
+    def _arm_idle_exit(self) -> None:
+        self._stop_idle_timer()
+        if self._idle_exit_s is None or self._exiting or self._hosted or self._pending:
+            return
+        self._idle_timer = asyncio.get_running_loop().call_later(self._idle_exit_s, self._leave)
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def _leave(self) -> None:
+        """The decision is final: creates that still come are told to go elsewhere."""
+        self._exiting = True
+        self._stop_idle_timer()
+        self._on_exit()
+
+
+def _innermost(exc: BaseException) -> BaseException:
+    """A task group wraps what went wrong; callers want to know what it was."""
+    while isinstance(exc, BaseExceptionGroup) and exc.exceptions:
+        exc = exc.exceptions[0]
+    return exc

@@ -1,0 +1,67 @@
+"""Shell commands that a person typed. They run without asking, in the workspace's directory, and are part of
+the conversation. Neither the command nor its place in the conversation depends on the caller staying."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+from anyio.abc import TaskGroup
+
+from bullpen.schema.api import ShellDone
+from bullpen.schema.message import BORN_FINISHED, Message, ShellCommand, ShellCommandPart
+from bullpen.store import messages, sessions
+from bullpen.store.store import Store
+from bullpen.store.tx import Tx
+from bullpen.system.jobs import Jobs
+
+
+class Shell:
+    def __init__(self, store: Store, workspace: str, root: Path, jobs: Jobs, tasks: TaskGroup) -> None:
+        self._store = store
+        self._workspace = workspace
+        self._root = root
+        self._jobs = jobs
+        self._tasks = tasks
+
+    async def run(self, session_id: str, command: str) -> ShellDone:
+        """Run to the end and store it, if the session exists."""
+        done: asyncio.Future[ShellDone] = asyncio.get_running_loop().create_future()
+        self._tasks.start_soon(self._carry_through, session_id, command, done)
+        return await asyncio.shield(done)
+
+    async def _carry_through(self, session_id: str, command: str, done: asyncio.Future[ShellDone]) -> None:
+        try:
+            job = await self._jobs.start(command, cwd=self._root, description="typed by a person")
+            await job.wait()
+            out, err = job.output()
+            glue = "\n" if out and err and not out.endswith("\n") else ""
+            ran = ShellDone(output=out + glue + err, exit_code=job.exit_code or 0)
+            await self._store.write(lambda tx: self._keep(tx, session_id, command, ran))
+        except Exception as exc:
+            if not done.done():
+                done.set_exception(exc)
+        else:
+            if not done.done():
+                done.set_result(ran)
+        finally:
+            done.cancel()
+
+    async def _keep(self, tx: Tx, session_id: str, command: str, ran: ShellDone) -> None:
+        if not await sessions.exists(tx, self._workspace, session_id):
+            return
+        part = ShellCommandPart(
+            data=ShellCommand(command=command, output=ran.output, exit_code=ran.exit_code)
+        )
+        message = Message(
+            parts=(part, BORN_FINISHED),
+            id=str(uuid.uuid4()),
+            role="user",
+            session_id=session_id,
+            model="",
+            provider="",
+            created_at=tx.now,
+            updated_at=tx.now,
+        )
+        await messages.insert(tx, self._workspace, message)

@@ -1,0 +1,59 @@
+"""The stores a server has open: its own for its whole life, others for as long as a workspace uses them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from bullpen.engine.recovery import recover
+from bullpen.store.lock import DataLock
+from bullpen.store.store import Store, open_store
+from bullpen.system.clock import Clock
+
+
+class _Open:
+    """`users` counts the workspaces; `opening` keeps two of them from opening one directory twice."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.opening = asyncio.Lock()
+        self.store: Store | None = None
+        self.stack = AsyncExitStack()
+
+
+class Stores:
+    def __init__(self, directory: Path, *, clock: Clock, attached: Callable[[str, str], int]) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._attached = attached
+        self._open: dict[Path, _Open] = {}
+
+    @asynccontextmanager
+    async def use(self, directory: Path, *, lock: DataLock | None = None) -> AsyncIterator[Store]:
+        """The store of a data directory; opened by its first user, closed by its last.
+
+        Raises `DataDirectoryInUse` when another process has it, or a `StoreError`.
+        """
+        entry = self._open.setdefault(directory, _Open())
+        entry.users += 1
+        try:
+            async with entry.opening:
+                if entry.store is None:
+                    entry.store = await self._open_store(entry, directory, lock)
+            yield entry.store
+        finally:
+            entry.users -= 1
+            if not entry.users:
+                del self._open[directory]
+                await entry.stack.aclose()
+
+    async def _open_store(self, entry: _Open, directory: Path, lock: DataLock | None) -> Store:
+        if lock is None:
+            lock = await asyncio.to_thread(DataLock, directory)
+            entry.stack.callback(lock.release)
+        opened = open_store(directory, clock=self._clock, attached=self._attached)
+        store = await entry.stack.enter_async_context(opened)
+        await recover(store)
+        return store

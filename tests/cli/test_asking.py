@@ -1,0 +1,106 @@
+"""Asks on a terminal: shown in full, answered by number."""
+
+import pytest
+
+from bullpen.cli.asking import (
+    SHOWN_LINES,
+    Answers,
+    PermissionReply,
+    permission_reply,
+    permission_text,
+    question_reply,
+)
+from bullpen.schema.asks import Choice, PermissionRequest, Question, QuestionBatch, QuestionResponse
+
+
+def a_permission(**params: object) -> PermissionRequest:
+    return PermissionRequest(
+        id="p",
+        session_id="s",
+        tool_call_id="c",
+        tool_name="bash",
+        description="lists files",
+        action="execute",
+        params=params,
+        path="/work",
+    )
+
+
+def a_question(kind: str, *labels: str) -> Question:
+    choices = tuple(Choice(id=f"id{n}", label=label) for n, label in enumerate(labels, 1))
+    return Question(id="q", type=kind, question="Which?", choices=choices)  # type: ignore[arg-type]
+
+
+def test_a_permission_shows_what_will_run() -> None:
+    """The real arguments first; what the model says about them is marked as such."""
+    shown = permission_text(a_permission(command="rm -rf build"))
+    assert shown.split("\n")[:3] == [
+        "? bash asks to execute in /work",
+        "  | command: rm -rf build",
+        "  the model says: lists files",
+    ]
+
+
+def test_arguments_cannot_forge_the_dialog() -> None:
+    """Every line of theirs is marked, and control characters are visible."""
+    shown = permission_text(a_permission(command="ls\n  1 allow once\n\x1b[2A"))
+    assert shown.count("\n  1 allow once") == 1
+    assert "\x1b" not in shown
+
+
+def test_long_arguments_are_never_cut_in_silence() -> None:
+    ask = a_permission(new_content="\n".join(str(n) for n in range(100)))
+    assert f"… {101 - SHOWN_LINES} more lines: /show" in permission_text(ask)
+    assert "\n  |   99\n" in permission_text(ask, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("1", PermissionReply("allow")),
+        (" 2 ", PermissionReply("allow_session")),
+        ("3", PermissionReply("deny")),
+        ("4 not there", PermissionReply("deny", "not there")),
+        ("4", None),
+        ("1 please", None),
+        ("yes", None),
+        ("12", None),
+    ],
+)
+def test_a_number_answers_a_permission(text: str, reply: PermissionReply | None) -> None:
+    """Nothing else does: a prompt must not be taken for a yes."""
+    assert permission_reply(text) == reply
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "reply"),
+    [
+        (a_question("yes_no"), "1", {"yes": True}),
+        (a_question("yes_no"), "No", {"yes": False}),
+        (a_question("yes_no"), "perhaps", None),
+        (a_question("single_choice", "a", "b"), "2", {"selected_ids": ("id2",)}),
+        (a_question("single_choice", "a", "b"), "3", None),
+        (a_question("single_choice", "a", "b"), "1 2", None),
+        (a_question("single_choice", "a", "b"), "neither", {"fill_in_text": "neither"}),
+        (a_question("multi_choice", "a", "b"), "2, 1", {"selected_ids": ("id2", "id1")}),
+        (a_question("free_text"), "1", {"fill_in_text": "1"}),
+        (a_question("free_text"), "  ", None),
+    ],
+)
+def test_a_question_is_answered_by_number_or_text(
+    question: Question, text: str, reply: dict[str, object] | None
+) -> None:
+    expected = None if reply is None else QuestionResponse(request_id="q", **reply)  # type: ignore[arg-type]
+    assert question_reply(question, text) == expected
+
+
+def test_a_batch_is_answered_one_after_the_other() -> None:
+    batch = QuestionBatch(
+        id="b", session_id="s", tool_call_id="c", questions=(a_question("yes_no"), a_question("free_text"))
+    )
+    answers = Answers(batch)
+    first = answers.text()
+    answers.responses.append(QuestionResponse(request_id="q", yes=True))
+    assert ("(1 of 2)" in first, "(2 of 2)" in answers.text()) == (True, True)
+    answers.responses.append(QuestionResponse(request_id="q", fill_in_text="x"))
+    assert answers.question is None

@@ -1,0 +1,243 @@
+"""The line-mode client in a real terminal, against the stand-in."""
+
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Command, Open
+from tests.client.standin import StandIn, message, session
+
+pytestmark = pytest.mark.timeout(90)
+
+
+def talk(server: StandIn) -> None:
+    server.sessions["s1"] = session("s1", "first talk")
+    server.messages["s1"] = [message("m1", "hello", role="user"), message("m2", "Hi Ana.", finish="end_turn")]
+
+
+def permission(ask_id: str, command: str) -> dict[str, Any]:
+    told = {"session_id": "s1", "tool_call_id": f"call-{ask_id}", "tool_name": "bash", "action": "execute"}
+    return {"id": ask_id, "description": "", "params": {"command": command}, "path": "/work", **told}
+
+
+async def test_a_session_is_shown_and_goes_on(server: StandIn, terminal: Open) -> None:
+    """What was said, what another client says now, and the answer as it grows."""
+    talk(server)
+    screen = terminal("attach", "--host", server.host, "--name", "ana")
+    await screen.until("first talk", "› hello", "Hi Ana.")
+    server.emit("message", message("m3", "more", role="user"))
+    server.emit("message", message("m4"))
+    server.delta("m4", 0, "Wai")
+    await screen.until("› more", "Wai")
+    screen.send("half typed")
+    await screen.until("Wai\n› half typed")
+    server.delta("m4", 3, "t for it")
+    await screen.until("Wait for it\n› half typed")
+
+
+async def test_what_is_typed_is_sent_and_shown_as_it_comes_back(server: StandIn, terminal: Open) -> None:
+    talk(server)
+
+    def accept(body: dict[str, Any]) -> None:
+        server.emit("message", message("m3", body["prompt"], role="user"))
+        server.emit("message", message("m4", "Yes.", finish="end_turn"))
+
+    server.on_prompt = accept
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    screen.type("are you there?")
+    await screen.until("you › are you there?", "Yes.")
+
+
+async def test_a_permission_is_answered_by_number(server: StandIn, terminal: Open) -> None:
+    """Another client's ask is ours to answer as well."""
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    server.emit("permission_request", permission("p1", "make \x1b[2J install"))
+    await screen.until("bash asks to execute in /work", "make ␛[2J install", "1 allow once")
+    screen.type("1")
+    await server.until(lambda: server.calls("/permissions/grant"))
+    assert server.calls("/permissions/grant")[0].json == {
+        "permission": {"id": "p1", "tool_call_id": "call-p1"},
+        "action": "allow",
+    }
+
+
+async def test_an_ask_that_somebody_else_answered_is_closed(server: StandIn, terminal: Open) -> None:
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    server.emit("permission_request", permission("p1", "make"))
+    await screen.until("1 allow once")
+    notice = {"tool_call_id": "call-p1", "granted": True, "denied": False, "answered_by": "ben"}
+    server.emit("permission_notification", notice)
+    await screen.until("allowed by ben")
+    screen.type("1")
+    await server.until(lambda: server.calls("POST /workspaces/w1/agent"))
+    assert server.calls("/permissions/grant") == []
+
+
+async def test_questions_are_answered_one_by_one(server: StandIn, terminal: Open) -> None:
+    talk(server)
+    questions = [
+        {"id": "a", "type": "single_choice", "question": "Colour?", "choices": [_choice("r"), _choice("g")]},
+        {"id": "b", "type": "free_text", "question": "Why?"},
+    ]
+    batch = {"id": "q1", "session_id": "s1", "tool_call_id": "c", "questions": questions}
+    server.asks["questions"] = [batch]
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Colour? (1 of 2)", "2 label g")
+    screen.type("7")
+    await screen.until("that is no answer")
+    screen.type("2")
+    await screen.until("Why? (2 of 2)")
+    screen.type("because")
+    await server.until(lambda: server.calls("/questions/answer"))
+    assert server.calls("/questions/answer")[0].json["responses"] == [
+        {"request_id": "a", "selected_ids": ["g"]},
+        {"request_id": "b", "fill_in_text": "because"},
+    ]
+
+
+def _choice(choice_id: str) -> dict[str, str]:
+    return {"id": choice_id, "label": f"label {choice_id}"}
+
+
+async def test_ctrl_c_cancels_and_twice_leaves(server: StandIn, terminal: Open) -> None:
+    talk(server)
+    server.sessions["s1"]["is_busy"] = True
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    screen.send("C-c")
+    await server.until(lambda: server.calls("/cancel"))
+    screen.send("C-c")
+    await screen.until("[status 0]")
+    assert server.calls("DELETE /clients/")
+
+
+async def test_ctrl_c_first_empties_the_line(server: StandIn, terminal: Open) -> None:
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    screen.send("oops")
+    await screen.until("› oops")
+    screen.send("C-c")
+    screen.type("right")
+    await server.until(lambda: server.calls("POST /workspaces/w1/agent"))
+    assert server.calls("POST /workspaces/w1/agent")[0].json["prompt"] == "right"
+
+
+async def test_ctrl_d_leaves(server: StandIn, terminal: Open) -> None:
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("attached to")
+    screen.send("C-d")
+    await screen.until("[status 0]")
+
+
+async def test_a_lost_link_is_told_and_mended(server: StandIn, terminal: Open) -> None:
+    """A prompt typed meanwhile is kept; nothing that happened is missing."""
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    await server.stop(leave_socket=True)
+    await screen.until("link lost", "reconnecting")
+    screen.type("later")
+    await screen.until("kept until the link is back")
+    server.emit("message", message("m3", "missed", role="user"))
+    await server.start()
+    await screen.until("reconnected", "› missed")
+    await server.until(lambda: server.calls("POST /workspaces/w1/agent"))
+    assert server.calls("POST /workspaces/w1/agent")[-1].json["prompt"] == "later"
+
+
+async def test_commands(server: StandIn, terminal: Open) -> None:
+    talk(server)
+    server.sessions["s2"] = session("s2", "other talk")
+    server.messages["s2"] = [message("x1", "elsewhere", role="user", session_id="s2")]
+    server.queue = [{"seq": 7, "session_id": "s1", "run_id": "r", "text": "waiting one", "created_at": 1}]
+    server.clients = [{"client_id": "c9", "name": "ben", "streams": 1, "current_session": "s2"}]
+    screen = terminal("attach", "--host", server.host, rows=60)
+    await screen.until("with ben", "Hi Ana.")
+    screen.type("/sessions")
+    await screen.until("1 first talk  s1  here", "2 other talk  s2")
+    screen.type("/queue")
+    await screen.until("1 waiting one")
+    screen.type("/drop 1")
+    await server.until(lambda: server.calls("DELETE /workspaces/w1/agent/sessions/s1/prompts/7"))
+    screen.type("/switch 2")
+    await screen.until("› elsewhere")
+    screen.type("/who")
+    await screen.until("ben  in “other talk”")
+    screen.type("/nonsense")
+    await screen.until("there is no /nonsense")
+    screen.type("/help")
+    await screen.until("Ctrl-C cancels the running turn, twice leaves.")
+    screen.type("//etc is a path")
+    await server.until(lambda: server.calls("POST /workspaces/w1/agent"))
+    assert server.calls("POST /workspaces/w1/agent")[-1].json["prompt"] == "/etc is a path"
+    screen.type("/quit")
+    await screen.until("[status 0]")
+
+
+async def test_without_a_model_the_first_screen_offers_some(server: StandIn, terminal: Open) -> None:
+    """The demo, and hosts whose key is there; nothing else."""
+    server.is_ready = False
+    server.offers = [
+        {"id": "demo", "name": "Tour", "type": "demo", "models": [{"id": "tour", "name": "Guided"}]},
+        {"id": "here", "name": "Here", "api_key": "$HERE_KEY", "models": [{"id": "big"}]},
+        {"id": "gone", "name": "Gone", "api_key": "$GONE_KEY", "models": [{"id": "huge"}]},
+    ]
+    screen = terminal(BULLPEN_HOST=server.host, HERE_KEY="k")
+    shown = await screen.until(
+        "no model is configured yet", "1 Here: big  (here/big)", "2 Tour: Guided  (demo/tour)"
+    )
+    assert "huge" not in shown
+    screen.type("2")
+    await screen.until("model: demo/tour")
+    chosen = server.calls("/config/model")[0].json
+    assert chosen == {"scope": 1, "model_type": "large", "model": {"provider": "demo", "model": "tour"}}
+
+
+async def test_a_narrow_terminal_shows_the_end_of_a_long_line(server: StandIn, terminal: Open) -> None:
+    """The input stays on one row, and text around it stays whole."""
+    talk(server)
+    screen = terminal("attach", "--host", server.host, columns=30)
+    await screen.until("Hi Ana.")
+    screen.send("-l", "0123456789 0123456789 0123456789 end")
+    await screen.until("456789 end")
+    server.emit("message", message("m3", "x" * 30 + "yz"))
+    server.emit("message", message("m3", "x" * 30 + "yz" + "w" * 28))
+    server.emit("message", message("m3", "x" * 30 + "yz" + "w" * 28 + "end!"))
+    await screen.until("x" * 30 + "\nyz" + "w" * 28 + "\nend!\n› ")
+
+
+async def test_lines_from_a_pipe_are_prompts(server: StandIn, bullpen: Command) -> None:
+    """Then there is no input line, and the end of the pipe leaves."""
+    talk(server)
+    done = await bullpen("attach", "--host", server.host, stdin="one\n/quit\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Hi Ana." in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["attach", "nowhere"], "there is no directory nowhere"),
+        (["attach", "--host", "nonsense"], "invalid host format"),
+        (
+            ["attach", "--session", "zz", "--host", "HERE"],
+            "no session zz in this workspace; there are s1 “first talk”",
+        ),
+        (["attach", "--host", "tcp://127.0.0.1:1"], "no server answers at tcp://127.0.0.1:1"),
+    ],
+)
+async def test_what_cannot_be_done_is_one_line(
+    server: StandIn, bullpen: Command, arguments: list[str], said: str
+) -> None:
+    talk(server)
+    done = await bullpen(*(server.host if word == "HERE" else word for word in arguments))
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr

@@ -1,0 +1,220 @@
+"""A host with one workspace that answers from a table and remembers what it was asked.
+
+The routes are tested against this, the real host in its own tests and in the journeys; the type checker
+sees to it that both have the same methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bullpen.errors import LanguageServerNotFound, WorkspaceNotFound
+from bullpen.schema import agent as nouns
+from bullpen.schema.api import (
+    Dropped,
+    ImportedToken,
+    NewWorkspace,
+    PromptAccepted,
+    ShellDone,
+    SkillContent,
+    SkillOrigin,
+)
+from bullpen.schema.asks import Grant
+from bullpen.schema.session import HistoryItem, SearchHit, Session
+from bullpen.server.app import build_app
+
+CLIENT = "6f1c2a34-1111-4222-8333-944444444444"
+TOKEN = "t" * 43
+WORKSPACE = nouns.Workspace(id="w1", path="/x", data_dir="/d", version="1", config={"options": {}})
+SESSION = Session(
+    id="s1",
+    parent_session_id="",
+    title="<b> & more",
+    message_count=2,
+    prompt_tokens=100,
+    completion_tokens=10,
+    summary_message_id="",
+    cost=0.5,
+    created_at=1794703735,
+    updated_at=1794703736,
+    is_busy=True,
+    attached_clients=1,
+)
+QUEUED = nouns.QueuedPrompt(seq=7, session_id="s1", run_id="r1", text="later", created_at=5)
+VERSION = nouns.VersionInfo(version="1", commit="c", build_id="b", go_version="", platform="linux/amd64")
+
+IMMEDIATE: dict[str, Any] = {
+    "describe": WORKSPACE,
+    "config": {"options": {}},
+    "providers": [],
+    "clients": [nouns.ClientInfo(client_id=CLIENT, name="ana", streams=1)],
+    "set_current_session": None,
+    "init_prompt": "Look around.",
+    "skills": [
+        nouns.SkillInfo(id="k", name="k", description="d", label="k", source="user", user_invocable=True)
+    ],
+    "default_small_model": nouns.SelectedModel(model="small", provider="p"),
+    "skip": True,
+    "lsps": {"gopls": nouns.LspInfo(name="gopls", state=2, connected_at=nouns.ZERO_TIME)},
+    "diagnostics": LanguageServerNotFound("nope"),
+    "mcp_states": {"docs": nouns.McpInfo(name="docs", state="connected", connected_at=nouns.ZERO_TIME)},
+    "mcp_prompts": [],
+    "mcp_pending_auth": [{"name": "docs", "url": "https://sign.in"}],
+    "mcp_auth_url": "https://sign.in",
+}
+
+LATER: dict[str, Any] = {
+    "needs_init": True,
+    "mark_initialized": None,
+    "read_skill": SkillContent(
+        content=b"Use it.", result=SkillOrigin(name="k", description="d", source="user", builtin=False)
+    ),
+    "sessions": [SESSION],
+    "create_session": SESSION,
+    "session": SESSION,
+    "change_session": SESSION,
+    "delete_session": None,
+    "messages": b"[]",
+    "user_messages": b"[]",
+    "history": [
+        HistoryItem(id="f", session_id="s1", path="/x/n", content="", version=0, created_at=1, updated_at=2)
+    ],
+    "read_files": ["/x/n"],
+    "mark_read": None,
+    "last_read": nouns.ZERO_TIME,
+    "search": [SearchHit(session_id="s1", message_id="m1", role="user", snippet="a [word]", created_at=3)],
+    "agent_info": nouns.AgentInfo(
+        is_busy=False, is_ready=True, model=nouns.Model(id="m"), model_cfg=nouns.SelectedModel(model="m")
+    ),
+    "init_agent": None,
+    "update_agent": None,
+    "accept": PromptAccepted(run_id="r1"),
+    "agent_session": SESSION,
+    "cancel": Dropped(dropped=("later",)),
+    "queue": [QUEUED],
+    "clear_queue": Dropped(dropped=("later",)),
+    "edit_queued": QUEUED,
+    "withdraw": None,
+    "summarize": None,
+    "shell": ShellDone(output="hello\n", exit_code=0),
+    "grant": True,
+    "set_skip": None,
+    "grants": [
+        Grant(id="g", scope="exact", session_id="s1", tool_name="bash", action="run", path="/x", created_at=4)
+    ],
+    "revoke": None,
+    "asks": b'{"permissions":[],"questions":[]}',
+    "answer_questions": True,
+    "cancel_questions": False,
+    "config_set": None,
+    "config_remove": None,
+    "config_model": None,
+    "config_compact": None,
+    "provider_key": None,
+    "import_copilot": ImportedToken(),
+    "refresh_oauth": None,
+    "lsp_start": None,
+    "lsp_stop": None,
+    "mcp_get_prompt": "Filled in.",
+    "mcp_read_resource": [{"uri": "u", "text": "t"}],
+    "mcp_refresh": None,
+    "mcp_auth": None,
+    "mcp_docker": None,
+}
+
+
+class FakeWorkspace:
+    """Every method answers from a table; an exception there is raised."""
+
+    id = "w1"
+    cursor = "e1-7"
+
+    def __init__(self, calls: list[Any]) -> None:
+        self.answers = IMMEDIATE | LATER
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in self.answers:
+            raise AttributeError(name)
+
+        def answer(*args: Any, **named: Any) -> Any:
+            self._calls.append((name, *args, *([named] if named else [])))
+            return self._answer(name)
+
+        async def answer_later(*args: Any, **named: Any) -> Any:
+            return answer(*args, **named)
+
+        return answer if name in IMMEDIATE else answer_later
+
+    def _answer(self, name: str) -> Any:
+        # Whatever is made for an answer moves the log on; the cursor has to be the one from before.
+        self.cursor = "e1-8"
+        found = self.answers[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class FakeHost:
+    """One workspace, `w1`. `failure` is raised by whatever is called next."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.workspace = FakeWorkspace(self.calls)
+        self.failure: Exception | None = None
+        self.on_ready: Callable[[], Awaitable[None]] | None = None
+
+    def find(self, workspace_id: str) -> FakeWorkspace:
+        if workspace_id != "w1":
+            raise WorkspaceNotFound(workspace_id)
+        return self.workspace
+
+    def all(self) -> list[FakeWorkspace]:
+        return [self.workspace]
+
+    def version(self) -> nouns.VersionInfo:
+        return VERSION
+
+    async def wait_ready(self) -> None:
+        if self.on_ready is not None:
+            await self.on_ready()
+
+    async def create(self, body: NewWorkspace) -> nouns.Workspace:
+        await self._call("create", body)
+        return WORKSPACE
+
+    async def release(self, workspace_id: str, client_id: str) -> None:
+        await self._call("release", workspace_id, client_id)
+
+    async def retire(self, client_id: str) -> None:
+        await self._call("retire", client_id)
+
+    async def control(self, command: str, *, keep_alive: bool) -> None:
+        await self._call("control", command, {"keep_alive": keep_alive})
+
+    async def _call(self, *call: Any) -> None:
+        self.calls.append(call)
+        if self.failure is not None:
+            raise self.failure
+
+
+def app_of(host: FakeHost, token: str | None = TOKEN) -> ASGIApp:
+    fake: Any = host
+    return build_app(fake, token=token)
+
+
+def over_unix(app: ASGIApp) -> ASGIApp:
+    """The application as a client on the unix socket meets it."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "extensions": {"bullpen": {"unix": True}}}, receive, send)
+
+    return serve
+
+
+def client_of(app: ASGIApp, **options: Any) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8080", **options)

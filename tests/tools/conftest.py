@@ -1,0 +1,124 @@
+"""A whole tool context on a real directory, with real commands; only people are played."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from bullpen.errors import ToolFailed
+from bullpen.schema.asks import Question, QuestionResponse
+from bullpen.system import paths
+from bullpen.system.environment import tool_environment
+from bullpen.system.jobs import Jobs
+from bullpen.system.processes import Processes
+from bullpen.tools.base import Outcome, Tool
+from bullpen.tools.registry import builtin_tools
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Asked(NamedTuple):
+    """A permission that a tool asked for."""
+
+    action: str
+    params: Any
+    path: Path
+    description: str
+
+
+class Change(NamedTuple):
+    path: Path
+    before: str
+    after: str
+
+
+class MemoryFiles:
+    """What the session read and wrote, in memory."""
+
+    def __init__(self) -> None:
+        self.reads: dict[Path, float] = {}
+        self.changes: list[Change] = []
+
+    async def mark_read(self, path: Path) -> None:
+        self.reads[path] = time.time()
+
+    async def read_at(self, path: Path) -> float | None:
+        return self.reads.get(path)
+
+    async def record_change(self, path: Path, before: str, after: str) -> None:
+        self.changes.append(Change(path, before, after))
+        await self.mark_read(path)
+
+
+class Bench:
+    """A tool context, and the person it asks: `on_permit` and `on_ask` say what they do."""
+
+    def __init__(self, root: Path, jobs: Jobs) -> None:
+        self.root = root
+        self.session_id = "s1"
+        self.call_id = "c1"
+        self.supports_images = True
+        self.limits: Mapping[str, Any] = {}
+        self.skill_dirs: Sequence[Path] = ()
+        self.files = MemoryFiles()
+        self.jobs = jobs
+        self.asked: list[Asked] = []
+        self.batches: list[tuple[Sequence[Question], str, str]] = []
+        self.on_permit: Callable[[Asked], None] = lambda asked: None
+        self.on_ask: Callable[[Sequence[Question]], Sequence[QuestionResponse | None]] = lambda questions: [
+            None
+        ]
+        self.on_delegate: Callable[[str], str] = lambda prompt: f"answer to {prompt}"
+        self.tools: dict[str, Tool] = builtin_tools()
+
+    async def call(self, name: str, **arguments: Any) -> Outcome:
+        """Run a tool as the engine does: a failure is a result."""
+        tool = self.tools[name]
+        try:
+            return await tool.run(msgspec.convert(arguments, tool.params, strict=False), self)
+        except ToolFailed as exc:
+            return Outcome(content=exc.message, is_error=True)
+
+    def resolve(self, path: str) -> Path:
+        return paths.resolve(self.root, path)
+
+    def is_inside(self, path: Path) -> bool:
+        return paths.is_inside(self.root, path)
+
+    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
+        asked = Asked(action, params, path, description)
+        self.asked.append(asked)
+        self.on_permit(asked)
+
+    async def ask(
+        self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""
+    ) -> Sequence[QuestionResponse | None]:
+        self.batches.append((questions, confirm_title, confirm_description))
+        return self.on_ask(questions)
+
+    async def delegate(self, prompt: str) -> str:
+        return self.on_delegate(prompt)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The workspace; beside it is what lies outside."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "outside").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+async def bench(root: Path) -> AsyncIterator[Bench]:
+    env = tool_environment({"PATH": os.environ["PATH"]}, ())
+    async with Processes() as processes:
+        yield Bench(root, Jobs(env, processes))
