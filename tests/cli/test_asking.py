@@ -19,7 +19,7 @@ def a_permission(**params: object) -> PermissionRequest:
         session_id="s",
         tool_call_id="c",
         tool_name="bash",
-        description="lists files",
+        description="Execute command: …",
         action="execute",
         params=params,
         path="/work",
@@ -33,7 +33,7 @@ def a_question(kind: str, *labels: str) -> Question:
 
 def test_a_permission_shows_what_will_run() -> None:
     """The real arguments first; what the model says about them is marked as such."""
-    shown = permission_text(a_permission(command="rm -rf build"))
+    shown = permission_text(a_permission(description="lists files", command="rm -rf build"))
     assert shown.split("\n")[:3] == [
         "? bash asks to execute in /work",
         "  | command: rm -rf build",

@@ -49,7 +49,7 @@ class Request:
         self.path = unquote(url.path).removeprefix("/v1")
         self.query = {key: values[0] for key, values in parse_qs(url.query).items()}
         self.headers = headers
-        self.json = json.loads(body) if body else None
+        self.json: Any = json.loads(body) if body else None
 
     def __repr__(self) -> str:
         return f"{self.method} {self.path}"

@@ -86,6 +86,8 @@ def test_pauses_double_up_to_ten_seconds() -> None:
         ("e-4", "e-3", False),
         ("e-3.1", "e-3", False),
         ("e-3.1", "e-4", True),
+        ("e-3.2.17", "e-3", False),
+        ("a-b-3", "a-b-3", True),
         ("f-1", "e-4", False),
     ],
 )

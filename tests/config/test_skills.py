@@ -29,8 +29,8 @@ def put(place: Path, name: str, description: str = "Does it.", more: str = "") -
     return folder / "SKILL.md"
 
 
-def find(root: Path, user: Path, **more: object) -> list[Skill]:
-    return discover(root, user_dirs=[user], trusted=True, **more)  # type: ignore[arg-type]
+def find(root: Path, user: Path, disabled: tuple[str, ...] = ()) -> list[Skill]:
+    return discover(root, user_dirs=[user], disabled=disabled, trusted=True)
 
 
 def test_skills_of_project_and_user_are_found(root: Path, user: Path) -> None:
@@ -93,7 +93,7 @@ def test_untrusted_skills_are_listed_and_marked(root: Path, user: Path) -> None:
 def test_disabled_skills_are_left_out(root: Path, user: Path) -> None:
     """Whatever their source; the name's case does not matter."""
     put(root / ".agents/skills", "gamma")
-    assert find(root, user, disabled=["GAMMA"]) == []
+    assert find(root, user, disabled=("GAMMA",)) == []
 
 
 def test_a_link_out_of_the_project_is_not_followed(root: Path, user: Path, tmp_path: Path) -> None:

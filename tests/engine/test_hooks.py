@@ -40,6 +40,15 @@ async def ask(hooks: Hooks, tool_name: str = "bash", **tool_input: Any) -> HookV
     return await hooks.before_tool("s1", tool_name, tool_input)
 
 
+async def until(happened: Callable[[], bool]) -> None:
+    """A file of another process has no event; so look again and again."""
+    with anyio.fail_after(20):
+        while True:
+            if happened():
+                return
+            await anyio.sleep(0.005)
+
+
 def says(**words: Any) -> str:
     return f"echo '{json.dumps(words)}'"
 
@@ -166,8 +175,7 @@ async def test_a_cancel_ends_the_hook(make: Make, tmp_path: Path) -> None:
     """Nothing of it stays."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask, make("echo $BASHPID > pid.new; mv pid.new pid; sleep 600"))
-        while not (tmp_path / "pid").exists():
-            await anyio.sleep(0.005)
+        await until((tmp_path / "pid").exists)
         tasks.cancel_scope.cancel()
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 server = MCPServer("probe", instructions="Say please.")
 PIXEL = b"\x89PNG not really"
@@ -22,7 +23,7 @@ def echo(text: str, times: int | None = None) -> str:
 
 @server.tool()
 def fail() -> str:
-    raise ValueError("the well is dry")
+    raise ToolError("the well is dry")
 
 
 @server.tool()

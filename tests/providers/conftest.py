@@ -175,7 +175,13 @@ def provider(host: FakeHost, http: httpx2.AsyncClient) -> Build:
     """A provider for the fake host; keyword arguments are settings, `limits` apart."""
 
     def build(limits: Limits | None = None, **settings: Any) -> OpenAICompat:
-        facts = {"id": "fake", "name": "Fake", "base_url": host.url + "/v1", "api_key": "sk-test", **settings}
+        facts = {
+            "id": "fake",
+            "name": "Fake",
+            "base_url": host.url + "/v1",
+            "api_key": "sk-test-key",
+            **settings,
+        }
         return OpenAICompat(ProviderSettings(**facts), http, limits=limits)
 
     return build

@@ -59,7 +59,7 @@ async def test_what_the_host_is_sent(host: FakeHost, provider: Build) -> None:
     await collect(provider(**settings).stream(ask(tools=(TOOL,), max_tokens=50)))
     seen = host.exchanges[0]
     assert seen.target == "POST /v1/chat/completions HTTP/1.1"
-    assert seen.headers["authorization"] == "Bearer sk-test"
+    assert seen.headers["authorization"] == "Bearer sk-test-key"
     assert seen.headers["user-agent"] == f"bullpen/{__version__}"
     assert seen.headers["x-team"] == "blue"
     assert seen.headers["x-session-id"] == seen.headers["x-session-affinity"] != "s"
@@ -309,7 +309,7 @@ def test_retry_after_may_be_a_date() -> None:
         (b'{"message": "flat"}', "flat"),
         (b'[{"error": {"message": "listed"}}]', "listed"),
         (b'{"detail": [{"message": "deep"}]}', "deep"),
-        (b'{"error": {"message": "Incorrect API key: sk-test"}}', "Incorrect API key: …"),
+        (b'{"error": {"message": "Incorrect API key: sk-test-key"}}', "Incorrect API key: …"),
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )

@@ -42,13 +42,12 @@ def home() -> Iterator[Path]:
 
 
 def start(path: Path) -> subprocess.Popen[str]:
-    source = Path(__file__).parents[2] / "src"
     return subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(source)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
 

@@ -66,8 +66,8 @@ async def server_process(*words: str) -> AsyncIterator[tuple[asyncio.subprocess.
 
 
 def _environment() -> dict[str, str]:
-    root = Path(__file__).parents[2]
-    return {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
+    """The child finds what we find."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 async def line(process: asyncio.subprocess.Process) -> str:

@@ -39,8 +39,9 @@ def test_a_step_up_from_a_link_leads_where_the_link_leads(root: Path) -> None:
         ("out", False),
         ("out/x", False),
         ("out/work/x", True),
-    ]
-    + [("../work-other/x", False), ("/etc/passwd", False)],
+        ("../work-other/x", False),
+        ("/etc/passwd", False),
+    ],
 )
 def test_links_are_followed_to_tell_inside_from_outside(root: Path, text: str, inside: bool) -> None:
     """A neighbour whose name only begins like ours is outside."""

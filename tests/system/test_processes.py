@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -36,10 +37,12 @@ async def start(processes: Processes, command: str, cwd: Path = Path("/")) -> Pr
     return await processes.start(shell_argv(command), cwd=cwd, env=ENV)
 
 
-async def printed(process: Process, word: str) -> None:
-    """Until the command has printed a word; there is no event for that, so look again and again."""
-    with anyio.fail_after(20):
-        while word not in process.stdout.text():
+async def until(happened: Callable[[], bool]) -> None:
+    """What another process does has no event; so look again and again."""
+    with anyio.fail_after(30):
+        while True:
+            if happened():
+                return
             await anyio.sleep(0.005)
 
 
@@ -95,7 +98,7 @@ async def test_signals_have_their_usual_meaning(processes: Processes) -> None:
 async def test_nothing_survives_a_kill(processes: Processes, tmp_path: Path, style: str) -> None:
     """However a command tries to get away, and within the time that was promised."""
     process = await start(processes, ESCAPES[style], tmp_path)
-    await printed(process, "ready")
+    await until(lambda: "ready" in process.stdout.text())
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     begin = time.monotonic()
     await process.kill()
@@ -134,9 +137,7 @@ async def test_many_commands_run_side_by_side(processes: Processes) -> None:
 async def test_endless_output_costs_a_fixed_amount(processes: Processes) -> None:
     """Head and tail stay, and the loop goes on turning."""
     process = await start(processes, "echo begin; yes; echo end")
-    with anyio.fail_after(30):
-        while process.stdout.total < 20 * 1024 * 1024:
-            await anyio.sleep(0.01)
+    await until(lambda: process.stdout.total > 20 * 1024 * 1024)
     await process.kill()
     text = process.stdout.text()
     assert len(text) < 1_100_000
@@ -160,8 +161,7 @@ async def test_a_dead_launcher_is_replaced(processes: Processes) -> None:
     await first.wait()
     launcher = int(first.stdout.text())
     os.kill(launcher, signal.SIGKILL)
-    while ") Z " not in Path(f"/proc/{launcher}/stat").read_text():
-        await anyio.sleep(0.005)
+    await until(lambda: ") Z " in Path(f"/proc/{launcher}/stat").read_text())
     second = await start(processes, "echo again")
     await second.wait()
     assert second.stdout.text() == "again\n"

@@ -70,4 +70,4 @@ def test_long_commands_ask() -> None:
 def test_the_paths_of_a_read_are_told() -> None:
     """The caller can look whether a link leads one of them away."""
     found = paths_read("cat a.txt 'b c' | grep -n x - d/e | sed -n 1,2p f && ls -l")
-    assert found == {"a.txt", "b c", "d/e", "f"}
+    assert found == frozenset({"a.txt", "b c", "d/e", "f"})

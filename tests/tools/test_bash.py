@@ -7,10 +7,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.tools.conftest import Asked, Bench
 
 from bullpen.errors import ToolFailed
 from bullpen.tools.base import PermissionDenied
-from tests.tools.conftest import Asked, Bench
 
 
 async def bash(bench: Bench, command: str, **more: object):
@@ -127,7 +127,7 @@ async def test_a_slow_command_moves_to_the_background(bench: Bench) -> None:
     assert outcome.metadata
     assert "Still running" in outcome.content
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(anyio.to_thread.run_sync, (bench.root / "gate").write_text, "go\n")
+        tasks.start_soon(anyio.Path(bench.root / "gate").write_text, "go\n")
         rest = await bench.call("job_output", shell_id=outcome.metadata["shell_id"], wait=True)
     assert rest.content == "Status: completed\n\none\ntwo\nExit code 5"
 

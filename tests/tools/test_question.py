@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.tools.conftest import Bench
 
 from bullpen.schema.asks import Choice, Question, QuestionResponse
-from tests.tools.conftest import Bench
 
 FRUIT = [{"id": "a", "label": "Apple"}, {"id": "b", "label": "Pear", "description": "Green."}]
 YES_NO = {"type": "yes_no", "question": "Go on?", "description": "Whether to go on."}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.tools.conftest import Asked, Bench
+
 from bullpen.tools.base import PermissionDenied
 from bullpen.tools.view import MAX_LINE_BYTES, MAX_SECTION_BYTES
-from tests.tools.conftest import Asked, Bench
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tools.conftest import Asked, Bench, Change
 
 from bullpen.tools.base import Outcome, PermissionDenied
-from tests.tools.conftest import Asked, Bench, Change
 
 
 async def read_then_write(bench: Bench, name: str, content: str) -> Outcome:
     await bench.call("view", file_path=name)
     return await bench.call("write", file_path=name, content=content)
+
+
+def meddle(file: Path) -> Callable[[Asked], None]:
+    """Somebody writes the file while the person is asked."""
+
+    def write(asked: Asked) -> None:
+        file.write_text("theirs")
+
+    return write
 
 
 async def test_a_new_file_is_shown_before_it_is_made(bench: Bench) -> None:
@@ -76,15 +86,15 @@ async def test_a_file_changed_while_a_person_thinks_is_not_replaced(bench: Bench
     """The last look comes after the permission; nothing is recorded."""
     file = bench.root / "a.txt"
     file.write_text("old")
-    bench.on_permit = lambda asked: [file.write_text("theirs!"), None][1]
+    bench.on_permit = meddle(file)
     outcome = await read_then_write(bench, "a.txt", "mine")
-    assert (outcome.is_error, file.read_text(), bench.files.changes) == (True, "theirs!", [])
+    assert (outcome.is_error, file.read_text(), bench.files.changes) == (True, "theirs", [])
 
 
 async def test_a_file_made_while_a_person_thinks_is_not_replaced(bench: Bench) -> None:
     """They agreed to a new file, not to losing another."""
     file = bench.root / "a.txt"
-    bench.on_permit = lambda asked: [file.write_text("theirs"), None][1]
+    bench.on_permit = meddle(file)
     outcome = await bench.call("write", file_path="a.txt", content="mine")
     assert (outcome.is_error, file.read_text()) == (True, "theirs")
 

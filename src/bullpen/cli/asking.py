@@ -22,7 +22,7 @@ SHOWN_LINES = 40
 def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = False) -> str:
     """What a tool wants to do, and the answers there are."""
     where = f" (in “{inert_line(session)}”)" if session else ""
-    body = _details(ask.params).split("\n")
+    body = _details(ask.params, ask.description).split("\n")
     hidden = 0 if whole else max(len(body) - SHOWN_LINES, 0)
     shown = body[: len(body) - hidden]
     lines = [
@@ -31,8 +31,8 @@ def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = 
     lines += [f"  | {line}" for line in shown]
     if hidden:
         lines.append(f"  … {hidden} more lines: /show prints them all")
-    if ask.description:
-        lines.append(f"  the model says: {inert_line(ask.description)}")
+    if claim := _claim(ask.params):
+        lines.append(f"  the model says: {inert_line(claim)}")
     lines += [
         "  1 allow once",
         f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} in this directory for this session",
@@ -137,15 +137,21 @@ class Answers:
         return question_text(question, number=number, count=count, session=session)
 
 
-def _details(params: Any) -> str:
-    """The arguments in full: those that are text as text, the rest as JSON."""
+def _claim(params: Any) -> str:
+    """What the model says about its own call: worth reading, and no more."""
+    told = params.get("description") if isinstance(params, dict) else None
+    return told if isinstance(told, str) else ""
+
+
+def _details(params: Any, description: str) -> str:
+    """The arguments in full, text as text and the rest as JSON; without any, the tool's own description."""
     if isinstance(params, str):
         return inert(params)
     if not isinstance(params, dict):
-        return inert(json.dumps(params, ensure_ascii=False))
+        return inert(description) if params is None else inert(json.dumps(params, ensure_ascii=False))
     lines: list[str] = []
     for key, value in params.items():
-        if value in (None, "", False, 0):
+        if value is None or (key == "description" and isinstance(value, str)):
             continue
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if "\n" in text:
@@ -155,4 +161,4 @@ def _details(params: Any) -> str:
             ]
         else:
             lines.append(f"{inert_line(str(key))}: {inert(text)}")
-    return "\n".join(lines) or "no arguments"
+    return "\n".join(lines) or inert(description)

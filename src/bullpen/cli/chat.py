@@ -173,9 +173,8 @@ class Chat:
         if change.state == "reconnecting":
             self._note(f"link lost ({inert_line(change.reason)}); reconnecting …")
         else:
+            # What was missed comes as events, in order.
             self._note("reconnected" + (" (the workspace was opened anew)" if change.recreated else ""))
-            self._show_all()
-            self._show_ask()
 
     def _show_by_id(self, session_id: str, message_id: str) -> None:
         message = self._room.message(session_id, message_id)
@@ -276,6 +275,8 @@ class Chat:
             if reply is None:
                 return False
             counted = await self._room.grant(ask, reply.action, reason=reply.reason)
+            if counted:
+                self._note("denied" if reply.action == "deny" else "allowed")
         else:
             answers = self._answers
             question = answers.question if answers else None

@@ -29,12 +29,15 @@ from bullpen.client.link import LinkChanged, Updates
 from bullpen.client.mirror import Ask
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import BadRequest, BullpenError
-from bullpen.schema.asks import PermissionNotification, PermissionRequest, QuestionBatch
+from bullpen.schema.asks import PermissionRequest, QuestionBatch
 from bullpen.schema.events import Event, MessageDelta, Resync, RunComplete
 from bullpen.schema.message import Message
 from bullpen.schema.wire import encode
 
 INTERRUPTED = 130
+
+DENIED = "User denied permission"
+"""The result of a tool that was not allowed to act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +143,6 @@ class Run:
             match update.payload:
                 case Message(id=message_id) | MessageDelta(message_id=message_id):
                     self._take_message(message_id)
-                case PermissionNotification(tool_call_id=call, denied=True):
-                    self._tell_denied(call)
                 case PermissionRequest(session_id=session) | QuestionBatch(session_id=session) as ask:
                     if session == self._session and self._wish.permissions == "ask":
                         tasks.start_soon(self._answer, ask)
@@ -173,6 +174,8 @@ class Run:
                 if call.finished and call.id not in self._told:
                     self._told.add(call.id)
                     self.say(cut(describe_call(call), 100))
+        elif message.role == "tool" and self._has_begun:
+            self._tell_denied(message)
 
     def _print_text(self, message_id: str, text: str) -> None:
         if self._wish.as_json:
@@ -195,11 +198,11 @@ class Run:
             sys.stdout.write(encode(line).decode() + "\n")
             sys.stdout.flush()
 
-    def _tell_denied(self, tool_call_id: str) -> None:
-        mine = {c.id for m in self._room.messages(self._session) for c in m.tool_calls}
-        if tool_call_id in mine and "denied" not in self._told and self._wish.permissions == "deny":
+    def _tell_denied(self, message: Message) -> None:
+        denied = any(r.is_error and r.content == DENIED for r in message.tool_results)
+        if denied and "denied" not in self._told and self._wish.permissions == "deny":
             self._told.add("denied")
-            self.say("a tool was denied; --permissions allow lets tools act, --permissions ask asks you")
+            self.say("a tool was denied: --permissions allow lets tools act, --permissions ask asks you")
 
     def _end(self, done: RunComplete) -> int:
         if done.text and not done.error:

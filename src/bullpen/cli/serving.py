@@ -22,6 +22,7 @@ from bullpen.errors import BullpenError
 from bullpen.providers.base import Provider
 from bullpen.server.app import build_app
 from bullpen.server.auth import load_or_create_token
+from bullpen.server.link import Limits
 from bullpen.server.listen import bind_tcp, bind_unix
 from bullpen.server.serve import HttpServer, run, stop_signals
 from bullpen.store.lock import DataLock
@@ -83,7 +84,8 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
             keepalive_s=_seconds(env, "KEEPALIVE", KEEPALIVE_S),
             on_exit=stop.set,
         )
-        server = HttpServer(build_app(host, token=token), sockets)
+        limits = Limits(stall_s=_seconds(env, "STALL", Limits().stall_s))
+        server = HttpServer(build_app(host, token=token), sockets, limits=limits)
         with stop_signals(stop.set):
             await server.start()
             try:

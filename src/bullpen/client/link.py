@@ -257,7 +257,14 @@ class Link:
 
     async def enter(self) -> None:
         """Open the workspace and read its sessions; the stream will go on from there."""
-        await self._create()
+        try:
+            await self._create()
+        except ServerUnreachable as exc:
+            # A server that had nothing to do may leave between being found and being asked.
+            if self._starter is None or not was_not_sent(exc):
+                raise
+            await self._starter.ensure()
+            await self._create()
         self._cursor = await self._read_sessions()
         await self._read_asks()
 

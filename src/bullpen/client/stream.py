@@ -112,7 +112,7 @@ def decode_event(frame: Frame) -> Event | None:
         return None
 
 
-_ID = re.compile(r"(?P<epoch>.+)-(?P<seq>\d+)(?P<volatile>\.\d+)?")
+_ID = re.compile(r"(?P<epoch>[^.]+)-(?P<seq>\d+)(?P<volatile>\..+)?")
 
 
 @dataclass(frozen=True, slots=True)

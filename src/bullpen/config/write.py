@@ -170,7 +170,8 @@ def _remove(content: Layer, path: tuple[str, ...]) -> None:
 
 
 def _change(file: Path, change: Callable[[Layer], None]) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in (*reversed(file.parent.parents), file.parent):
+        directory.mkdir(mode=0o700, exist_ok=True)
     with _locked(file.with_name(file.name + ".lock")):
         content = read_object(file) or {}
         before = set(check(content).wrong)

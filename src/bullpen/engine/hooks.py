@@ -109,12 +109,12 @@ class Hooks:
             log.warning("hook %r could not be started: %s", hook.command, exc)
             return Said()
         try:
-            with anyio.move_on_after(hook.timeout_s):
+            with anyio.move_on_after(hook.timeout_s) as limit:
                 await process.wait()
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
-        if process.exit_code is None or process.exit_code > 128:
+        if limit.cancelled_caught or process.exit_code is None:
             log.warning("hook %r was ended after %s s", hook.command, hook.timeout_s)
             return Said()
         return _understand(hook, process.exit_code, process.stdout.text(), process.stderr.text())

@@ -142,8 +142,8 @@ class Child:
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode("utf-8", "replace") + b"\n")
                 await process.stdin.drain()
-        except OSError:
-            # It no longer reads, so it will not answer either.
+        except (OSError, RuntimeError):
+            # It no longer reads, so it will not answer either. The second is how uvloop says it.
             to_session.close()
 
     async def _listen(self, process: _Process) -> None:

@@ -138,8 +138,10 @@ class McpServers:
     async def close(self) -> None:
         """End all servers and what they started. Takes some two seconds at most, also when cancelled."""
         self._closed = True
-        for name in list(self._supervisors):
-            self._drop(name)
+        for each in self._supervisors.values():
+            self._leave(each)
+        self._supervisors.clear()
+        self._wake()
         with anyio.move_on_after(LEAVE_S, shield=True):
             for each in list(self._leaving):
                 await each.ended.wait()

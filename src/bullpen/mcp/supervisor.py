@@ -253,6 +253,7 @@ class Supervisor:
             return Ended(why=str(exc))
         failure = ServerFailed("closed the connection", is_lost=True)
         was_up = False
+        self._stale.clear()
         with anyio.CancelScope(deadline=anyio.current_time() + self.timeout_s) as limit:
             try:
                 async with connected(line, mode, self._tell) as connection:
@@ -290,7 +291,6 @@ class Supervisor:
     async def _hold(self, connection: Connection) -> None:
         self._connection = connection
         self._connected_at = _rfc3339(self._with.clock.time())
-        self._stale.clear()
         # Only their number is shown, so nobody waits for them.
         self._tell("resources")
         self._turn("connected")
@@ -309,7 +309,8 @@ class Supervisor:
                 try:
                     await self.refresh(kind)
                 except ServerFailed as exc:
-                    log.warning("the %s of the MCP server %s cannot be listed: %s", kind, self.name, exc)
+                    if not exc.is_lost:
+                        log.warning("the %s of the MCP server %s cannot be listed: %s", kind, self.name, exc)
             await anyio.sleep(REFRESH_PAUSE_S)
 
     async def _read(self, connection: Connection, kind: Kind) -> None:

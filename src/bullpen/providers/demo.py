@@ -7,7 +7,7 @@ conversation, so a tour survives a restart, and other clients that join see the 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -90,7 +90,7 @@ class Demo:
         pace_ms = settings.provider_options.get("pace_ms")
         self._pace_s = pace_ms / 1000 if isinstance(pace_ms, (int, float)) else PACE_S
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         scene = _scene_for(request)
         if scene.think:
             async for word in spoken(scene.think, self._pace_s):

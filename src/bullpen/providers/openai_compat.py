@@ -71,7 +71,7 @@ class OpenAICompat:
             self._headers["Authorization"] = f"Bearer {settings.api_key}"
         self._headers |= settings.extra_headers
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One step. Leaving early closes the connection. Raises `ProviderError`."""
         limit_s = self._limits.first_event_s
         deadline = anyio.current_time() + limit_s
@@ -183,9 +183,9 @@ class OpenAICompat:
         )
 
     def _without_key(self, text: str) -> str:
-        """Some hosts repeat the key that they refuse."""
+        """Some hosts repeat the key that they refuse. A short one is a placeholder of a local host and no secret."""
         key = self._settings.api_key
-        return text.replace(key, "…") if key else text
+        return text.replace(key, "…") if len(key) >= 8 else text
 
 
 def retry_after_s(headers: Any, now: float) -> float | None:

@@ -16,7 +16,7 @@ several sessions at once. When the script is over, the model says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -110,7 +110,7 @@ class Scripted:
         self._script = script
         self._tries: Counter[str] = Counter()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         step = self._step(request)
         pace_s = step.pace_ms / 1000
         await anyio.sleep(step.delay_ms / 1000)

@@ -33,7 +33,7 @@ class LsParams(Struct, frozen=True):
 
 @tool("ls", DESCRIPTION, effects=False, task=True)
 async def ls(params: LsParams, ctx: ToolContext) -> Outcome:
-    path = ctx.resolve(os.path.expandvars(params.path)) if params.path else ctx.root
+    path = ctx.resolve(params.path) if params.path else ctx.root
     real = await anyio.to_thread.run_sync(paths.real, path)
     if not ctx.is_inside(real):
         await ctx.permit(

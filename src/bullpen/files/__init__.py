@@ -1,0 +1,1 @@
+"""What the agent read and wrote: tracker, diffs, snapshots for undo."""

@@ -1,0 +1,28 @@
+"""What the journeys share: a home with a server in it, started or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.journeys.server import Bullpen, new_home
+
+
+@pytest.fixture
+def home() -> Iterator[Bullpen]:
+    """A home whose server is not running yet."""
+    with new_home() as bullpen:
+        yield bullpen
+
+
+@pytest.fixture
+def bullpen(home: Bullpen) -> Bullpen:
+    """A running server of the test's own, to be killed and started again as it likes."""
+    return home.start()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Bullpen]:
+    """A server for a whole module; whatever a test does to it, it must be alive afterwards."""
+    with new_home() as bullpen:
+        yield bullpen.start()

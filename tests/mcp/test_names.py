@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from bullpen.mcp.names import ToolNames
+
+
+def test_a_plain_name_says_server_and_tool() -> None:
+    assert ToolNames().name("git-hub", "create_issue") == "mcp_git-hub_create_issue"
+
+
+def test_letters_that_providers_refuse_are_replaced() -> None:
+    assert ToolNames().name("my server", "böse/tool") == "mcp_my_server_b_se_tool"
+
+
+def test_two_tools_never_share_a_name_and_keep_theirs() -> None:
+    names = ToolNames()
+    first, second, third = names.name("a", "b_c"), names.name("a_b", "c"), names.name("a", "b.c")
+    assert first == "mcp_a_b_c"
+    assert len({first, second, third}) == 3
+    assert [names.name("a", "b.c"), names.name("a_b", "c"), names.name("a", "b_c")] == [third, second, first]
+
+
+def test_a_long_name_is_cut_but_still_its_own() -> None:
+    names = ToolNames()
+    one, two = names.name("s", "x" * 100 + "1"), names.name("s", "x" * 100 + "2")
+    assert one != two
+    assert len(one) == len(two) == 64
