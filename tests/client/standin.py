@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import anyio
+
 EMPTY = {
     "parent_session_id": "",
     "message_count": 0,
@@ -79,6 +81,8 @@ class StandIn:
         """Answers to give instead, by "METHOD /path-ending", each once."""
         self.swallowed: set[str] = set()
         """Calls that are done but not answered, each once."""
+        self.delays: dict[str, anyio.Event] = {}
+        """Answers that are made, but sent only later."""
         self.keys: dict[str, str] = {}
         self.on_prompt: Callable[[dict[str, Any]], None] = lambda _body: None
         self.moved = asyncio.Condition()
@@ -198,7 +202,14 @@ class StandIn:
             if repr(request).endswith(name):
                 self.swallowed.discard(name)
                 raise ConnectionResetError
-        _write(writer, status, body, f"{self.epoch}-{self.seq}")
+        cursor = f"{self.epoch}-{self.seq}"
+        for name in [*self.delays]:
+            if repr(request).endswith(name):
+                body = json.loads(json.dumps(body))
+                async with self.moved:
+                    self.moved.notify_all()
+                await self.delays.pop(name).wait()
+        _write(writer, status, body, cursor)
         return False
 
     def _stream(self, request: Request, writer: asyncio.StreamWriter) -> None:

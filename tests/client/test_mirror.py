@@ -30,7 +30,8 @@ def a_delta(offset: int, text: str) -> MessageDelta:
 
 def loaded(*messages: Message, cursor: str = "e-5") -> Mirror:
     mirror = Mirror()
-    mirror.hold_messages("s1", messages, cursor)
+    with mirror.loading("s1") as hold:
+        hold(messages, cursor)
     return mirror
 
 
@@ -83,6 +84,19 @@ def test_an_older_event_does_not_undo_an_answer() -> None:
     mirror.apply(event("message", message("m1"), "created", "e-4"))
     mirror.apply(event("message", message("m1", "all"), "updated", "e-5.3"))
     assert mirror.messages("s1") == [a_message("all of it", finish="end_turn")]
+
+
+def test_what_happens_while_an_answer_is_under_way_is_not_lost() -> None:
+    """The stream may be ahead of an answer that is read late."""
+    mirror = Mirror()
+    with mirror.loading("s1") as hold, mirror.loading("s1") as hold_again:
+        mirror.apply(event("message", message("m0", "in it", role="user"), "created", "e-5"))
+        mirror.apply(event("message", message("m2", "after it", role="user"), "created", "e-6"))
+        mirror.apply(event("message_delta", msgspec.to_builtins(a_delta(1, "b")), "updated", "e-6.1"))
+        hold([a_message("a")], "e-5")
+        first = [m.text for m in mirror.messages("s1")]
+        hold_again([a_message("ab")], "e-5")
+    assert (first, [m.text for m in mirror.messages("s1")]) == (["ab", "after it"], ["ab", "after it"])
 
 
 def test_a_newer_event_replaces_the_message() -> None:

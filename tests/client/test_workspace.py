@@ -9,8 +9,7 @@ import anyio
 import pytest
 from tests.client.standin import StandIn, message, session
 
-from bullpen.client import link
-from bullpen.client.link import LinkChanged, Update, Updates
+from bullpen.client.link import BUFFERED_UPDATES, LinkChanged, Update, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import (
     BadHost,
@@ -20,7 +19,7 @@ from bullpen.errors import (
     Unauthorized,
 )
 from bullpen.schema.asks import PermissionRequest, QuestionBatch, QuestionResponse
-from bullpen.schema.events import Event, RunComplete
+from bullpen.schema.events import ConfigChanged, Event, RunComplete
 
 ENV = {"HOME": "/nonexistent", "SECRET": "s3"}
 
@@ -358,16 +357,30 @@ async def test_a_bad_host_is_refused_before_anything_else() -> None:
             pass
 
 
-async def test_a_slow_reader_is_told_that_it_missed_something(
-    server: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The room itself has missed nothing."""
-    monkeypatch.setattr(link, "BUFFERED_UPDATES", 3)
+def test_a_slow_reader_is_told_that_it_missed_something() -> None:
+    """What it did not take in time is gone; it looks at the room again."""
+    updates = Updates(lambda: None)
+    lost = Event(id="e-1", kind="config_changed", action="updated", payload=ConfigChanged(workspace_id="w1"))
+    for _ in range(BUFFERED_UPDATES + 1):
+        updates.put(lost)
+    updates.put(lost)
+
+    async def take() -> list[str]:
+        return [getattr(await anext(updates), "kind", "") for _ in range(2)]
+
+    assert anyio.run(take) == ["resync", "config_changed"]
+
+
+async def test_a_session_read_while_it_moves_misses_nothing(server: StandIn) -> None:
+    """What the stream tells while the answer is under way belongs to it."""
+    talk(server)
     async with enter(server) as room:
         updates = room.updates()
-        for n in range(5):
-            server.emit("session", session(f"s{n}"))
-        await until(room.updates(), lambda _: len(room.sessions) == 5) if len(room.sessions) < 5 else None
-        first = await anext(updates)
-        assert isinstance(first, Event)
-        assert (first.kind, len(room.sessions)) == ("resync", 5)
+        server.delays["/sessions/s1/messages"] = go_on = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(room.load, "s1")
+            await server.until(lambda: server.calls("/sessions/s1/messages"))
+            server.emit("message", message("m3", "meanwhile", role="user"))
+            await until(updates, is_kind("message"))
+            go_on.set()
+        assert [m.id for m in room.messages("s1")] == ["m1", "m2", "m3"]

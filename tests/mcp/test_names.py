@@ -24,3 +24,12 @@ def test_a_long_name_is_cut_but_still_its_own() -> None:
     one, two = names.name("s", "x" * 100 + "1"), names.name("s", "x" * 100 + "2")
     assert one != two
     assert len(one) == len(two) == 64
+
+
+def test_a_guessed_mark_takes_nobodys_name() -> None:
+    names = ToolNames()
+    names.name("a", "b_c")
+    mark = ToolNames()
+    mark.name("a", "b_c")
+    guessed = names.name("a", mark.name("a_b", "c").removeprefix("mcp_a_"))
+    assert names.name("a_b", "c") != guessed

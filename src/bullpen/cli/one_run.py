@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, TextIO, cast
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from bullpen.cli.asking import Answers, permission_reply, permission_text, question_reply
 from bullpen.cli.inert import cut, inert, inert_line
 from bullpen.cli.models import model_for_one_run
 from bullpen.cli.sessions import find_session
+from bullpen.cli.terminal import LineReader
 from bullpen.cli.transcript import describe_call
 from bullpen.client.link import LinkChanged, Updates
 from bullpen.client.mirror import Ask
@@ -89,6 +89,7 @@ class Run:
         self._is_mid_line = False
         self._interrupts = 0
         self._seen: set[str] = set()
+        self._lines = LineReader(sys.stdin.fileno())
 
     def say(self, text: str) -> None:
         """A note for the person, beside the answer."""
@@ -226,7 +227,7 @@ class Run:
         if isinstance(ask, PermissionRequest):
             self._ask_person(permission_text(ask, whole=True))
             while self._is_open(ask):
-                reply = permission_reply(await _read_line())
+                reply = permission_reply(await self._read_line())
                 if reply:
                     await self._room.grant(ask, reply.action, reason=reply.reason)
                     return
@@ -235,7 +236,7 @@ class Run:
         answers = Answers(ask)
         while answers.question and self._is_open(ask):
             self._ask_person(answers.text())
-            text = await _read_line()
+            text = await self._read_line()
             if text.strip() == "/skip":
                 await self._room.decline(ask)
                 return
@@ -244,6 +245,13 @@ class Run:
                 answers.responses.append(response)
         if self._is_open(ask):
             await self._room.answer(ask, answers.responses)
+
+    async def _read_line(self) -> str:
+        """A line from the person; when there are no more, somebody else has to answer."""
+        line = await self._lines.line()
+        if line is None:
+            await anyio.sleep_forever()
+        return line or ""
 
     def _is_open(self, ask: Ask) -> bool:
         return ask.id in {a.id for a in self._room.asks}
@@ -267,11 +275,3 @@ class Run:
     async def _cancel(self) -> None:
         with suppress(BullpenError):
             await self._room.cancel(self._session)
-
-
-async def _read_line() -> str:
-    """A line from the person; no more input counts as no answer for ever."""
-    line: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-    if not line:
-        await anyio.sleep_forever()
-    return line

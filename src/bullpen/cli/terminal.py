@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 import anyio
-import anyio.to_thread
 
 from bullpen.cli.inert import char_width
 
@@ -81,11 +80,40 @@ async def open_terminal(prompt: str) -> AsyncIterator[Terminal]:
             yield pipe
 
 
+class LineReader:
+    """Lines from a file descriptor, without a thread that would outlive us waiting for one more."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._rest = b""
+        self._may_wait = True
+
+    async def line(self) -> str | None:
+        """The next line without its end, or None when there are no more."""
+        while b"\n" not in self._rest:
+            data = await self._more()
+            if not data:
+                last, self._rest = self._rest, b""
+                return last.decode("utf-8", "replace") if last else None
+            self._rest += data
+        first, _, self._rest = self._rest.partition(b"\n")
+        return first.decode("utf-8", "replace").removesuffix("\r")
+
+    async def _more(self) -> bytes:
+        if self._may_wait:
+            try:
+                await anyio.wait_readable(self._source)
+            except PermissionError:
+                # Files never keep one waiting, and the system refuses to wait for them.
+                self._may_wait = False
+        return os.read(self._source, 65536)
+
+
 class PipeTerminal:
     """Input from a pipe or a file: lines are read as they are asked for."""
 
     def __init__(self, source: TextIO, out: TextIO) -> None:
-        self._source = source
+        self._reader = LineReader(source.fileno())
         self._out = out
         self._is_mid_line = False
         self._interrupted = anyio.Event()
@@ -118,8 +146,8 @@ class PipeTerminal:
 
         async def read() -> None:
             nonlocal found
-            text = await anyio.to_thread.run_sync(self._source.readline, abandon_on_cancel=True)
-            found = Line(text.rstrip("\n")) if text else End()
+            text = await self._reader.line()
+            found = End() if text is None else Line(text)
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:

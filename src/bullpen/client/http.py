@@ -27,6 +27,9 @@ T = TypeVar("T")
 CURSOR_HEADER = "Bullpen-Cursor"
 """Says up to which event an answer holds everything."""
 
+LIMITS = httpx2.Limits(keepalive_expiry=2.0)
+"""Given up well before the server gives it up (5 s), so that no call meets a connection that is just closing."""
+
 CALL_TIMEOUT = httpx2.Timeout(60.0, connect=5.0)
 """A store that checks itself after a crash may take long for the first answer; a connect never does."""
 
@@ -139,14 +142,14 @@ class Connection:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (httpx2.TransportError, OSError) as exc:
+        except (httpx2.RequestError, OSError) as exc:
             why = str(exc) or type(exc).__name__
             raise ServerUnreachable(f"no server answers at {self.address}: {why}") from exc
 
 
 def _transport(address: Address) -> httpx2.AsyncHTTPTransport:
     socket = str(address.path) if isinstance(address, UnixAddress) else None
-    return httpx2.AsyncHTTPTransport(uds=socket, trust_env=False)
+    return httpx2.AsyncHTTPTransport(uds=socket, trust_env=False, limits=LIMITS)
 
 
 def _base_url(address: Address) -> str:

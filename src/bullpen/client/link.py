@@ -45,7 +45,7 @@ from bullpen.errors import (
 from bullpen.schema.agent import QueuedPrompt, Workspace
 from bullpen.schema.api import CurrentSession, NewWorkspace
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
-from bullpen.schema.events import Event, Resync, RunComplete
+from bullpen.schema.events import Event, MessageDelta, Resync, RunComplete
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 from bullpen.system.address import UnixAddress
@@ -157,6 +157,16 @@ class Starter:
         return False
 
 
+def always(_exc: ServerUnreachable) -> bool:
+    """For calls that do no more when they are made twice."""
+    return True
+
+
+def was_not_sent(exc: ServerUnreachable) -> bool:
+    """Whether the call certainly never reached the server, so that sending it again does nothing twice."""
+    return isinstance(exc.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
+
+
 class Link:
     """The one that reads the stream, keeps the mirror true and sends calls."""
 
@@ -198,11 +208,15 @@ class Link:
         self._readers.add(updates)
         return updates
 
+    @property
+    def failure(self) -> BullpenError | None:
+        """What ended the link for good, if anything did."""
+        return self._failure
+
     async def moved(self) -> None:
         """Wait until anything has happened. Raises what ended the link for good."""
         self._check()
         await self._moved.wait()
-        self._check()
 
     # Calls
 
@@ -213,8 +227,9 @@ class Link:
         body: object = None,
         *,
         headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
         patience_s: float | None = PATIENCE_S,
-        may_repeat: Callable[[ServerUnreachable], bool] = lambda _exc: True,
+        may_repeat: Callable[[ServerUnreachable], bool] = always,
     ) -> Answer:
         """Call `path` below the workspace, again after each loss of the link for `patience_s` (None: for ever)."""
         ends = None if patience_s is None else time.monotonic() + patience_s
@@ -222,7 +237,7 @@ class Link:
         while True:
             self._check()
             try:
-                return await self._call_once(method, path, body, headers)
+                return await self._call_once(method, path, body, headers, timeout_s)
             except (WorkspaceNotFound, WorkspaceClosing) as exc:
                 lost: BullpenError = exc
             except ServerUnreachable as exc:
@@ -238,11 +253,17 @@ class Link:
                 await self._wait_up()
 
     async def _call_once(
-        self, method: str, path: str, body: object, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: object,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> Answer:
         if not self._id:
             raise WorkspaceNotFound("")
-        return await self.server.call(method, f"/workspaces/{self._id}{path}", body, headers=headers)
+        where = f"/workspaces/{self._id}{path}"
+        return await self.server.call(method, where, body, headers=headers, timeout_s=timeout_s)
 
     async def _wait_up(self) -> None:
         while not self.is_up:
@@ -379,14 +400,19 @@ class Link:
             case Message(id=message_id):
                 self._hopeless.discard(message_id)
                 self.mirror.apply(event)
-            case payload:
+            case MessageDelta(message_id=message_id):
                 stale = self.mirror.apply(event)
-                message_id = getattr(payload, "message_id", "")
                 if stale and message_id not in self._hopeless:
                     await self._read_messages(stale)
                     if self.mirror.apply(event):
                         # Not even what is stored fits; its next whole update will.
                         self._hopeless.add(message_id)
+            case RunComplete() as end:
+                self.mirror.apply(event)
+                for run_id in (end.run_id, *end.run_ids):
+                    self.runs.pop(run_id, None)
+            case _:
+                self.mirror.apply(event)
         place = Place.of(event.id)
         if event.id and not (place and place.volatile):
             self._cursor = event.id
@@ -410,8 +436,9 @@ class Link:
         return answer.cursor
 
     async def _read_messages(self, session_id: str) -> None:
-        answer = await self._call_once("GET", f"/sessions/{session_id}/messages", None)
-        self.mirror.hold_messages(session_id, answer.read(list[Message]), answer.cursor)
+        with self.mirror.loading(session_id) as hold:
+            answer = await self._call_once("GET", f"/sessions/{session_id}/messages", None)
+            hold(answer.read(list[Message]), answer.cursor)
 
     async def _read_asks(self) -> None:
         try:
@@ -469,11 +496,6 @@ class _Once:
         function, self._function = self._function, None
         if function:
             function()
-
-
-def was_not_sent(exc: ServerUnreachable) -> bool:
-    """Whether the call certainly never reached the server, so that sending it again does nothing twice."""
-    return isinstance(exc.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def _stored_end(run_id: str, session_id: str, messages: list[Message]) -> RunComplete:

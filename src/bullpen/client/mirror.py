@@ -7,7 +7,8 @@ and says which session has to be read again because the event does not fit what 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -37,6 +38,7 @@ class Mirror:
         self._sessions_at: Place | None = None
         self._messages: dict[str, dict[str, Message]] = {}
         self._messages_at: dict[str, Place | None] = {}
+        self._loading: dict[str, list[list[Event]]] = {}
         self._ends: OrderedDict[str, RunComplete] = OrderedDict()
         self.asks: dict[str, Ask] = {}
         self.queues: dict[str, tuple[QueuedPrompt, ...]] = {}
@@ -78,10 +80,28 @@ class Mirror:
     def hold_session(self, session: Session) -> None:
         self._sessions[session.id] = session
 
-    def hold_messages(self, session_id: str, messages: Iterable[Message], cursor: str) -> None:
-        """Replace the messages of a session by an answer that holds everything up to `cursor`."""
-        self._messages[session_id] = {m.id: m for m in messages}
-        self._messages_at[session_id] = Place.of(cursor)
+    @contextmanager
+    def loading(self, session_id: str) -> Iterator[Callable[[Iterable[Message], str], None]]:
+        """Take an answer with the messages of a session, which holds everything up to its cursor.
+
+        What the stream tells between the question and the answer is kept and applied to the answer.
+        """
+        meanwhile: list[Event] = []
+        self._loading.setdefault(session_id, []).append(meanwhile)
+
+        def hold(messages: Iterable[Message], cursor: str) -> None:
+            self._messages[session_id] = {m.id: m for m in messages}
+            self._messages_at[session_id] = Place.of(cursor)
+            for event in meanwhile:
+                self._take_about_message(event)
+
+        try:
+            yield hold
+        finally:
+            # By identity: two lists that are equal are still two.
+            rest = [other for other in self._loading.pop(session_id, []) if other is not meanwhile]
+            if rest:
+                self._loading[session_id] = rest
 
     def forget_messages(self, session_id: str) -> None:
         self._messages.pop(session_id, None)
@@ -102,10 +122,10 @@ class Mirror:
     def apply(self, event: Event) -> str:
         """Take an event in; the answer names the session whose messages must be read again, or is empty."""
         match event.payload:
-            case Message() as message:
-                self._take_message(event, message)
-            case MessageDelta() as delta:
-                return self._grow(delta)
+            case Message() | MessageDelta() as about:
+                for meanwhile in self._loading.get(about.session_id, ()):
+                    meanwhile.append(event)
+                return self._take_about_message(event)
             case Session() as session:
                 self._take_session(event, session)
             case PermissionRequest() | QuestionBatch() as ask:
@@ -145,6 +165,13 @@ class Mirror:
             self._messages.setdefault(session.id, {})
             self._messages_at.setdefault(session.id, place)
         self._sessions[session.id] = session
+
+    def _take_about_message(self, event: Event) -> str:
+        if isinstance(event.payload, MessageDelta):
+            return self._grow(event.payload)
+        if isinstance(event.payload, Message):
+            self._take_message(event, event.payload)
+        return ""
 
     def _take_message(self, event: Event, message: Message) -> None:
         known = self._messages.get(message.session_id)

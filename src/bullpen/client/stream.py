@@ -161,7 +161,7 @@ class Incoming:
                         yield event
         except httpx2.ReadTimeout as exc:
             raise ServerUnreachable("the server has fallen silent") from exc
-        except (httpx2.TransportError, OSError) as exc:
+        except (httpx2.RequestError, OSError) as exc:
             raise ServerUnreachable(f"the event stream broke: {exc or type(exc).__name__}") from exc
 
 

@@ -24,7 +24,7 @@ import anyio
 
 import bullpen
 from bullpen.client.http import Answer, Connection
-from bullpen.client.link import Link, Starter, Updates, was_not_sent
+from bullpen.client.link import Link, Starter, Updates, always, was_not_sent
 from bullpen.client.locate import find_address, find_token
 from bullpen.client.mirror import Ask
 from bullpen.client.stream import SILENCE_S
@@ -109,10 +109,12 @@ async def attach(
             await link.enter()
             async with anyio.create_task_group() as tasks:
                 await tasks.start(link.follow)
+                # Errors are raised below, outside the task group, which would wrap them.
+                failure = link.failure
                 try:
-                    yield Room(link)
+                    if failure is None:
+                        yield Room(link)
                 except Exception as exc:
-                    # Raised again below, outside the task group, which would wrap it.
                     failure = exc
                 tasks.cancel_scope.cancel()
         finally:
@@ -243,8 +245,9 @@ class Room:
 
     async def load(self, session_id: str) -> list[Message]:
         """Read a session's messages and keep them up to date from now on."""
-        answer = await self._link.call("GET", f"/sessions/{session_id}/messages")
-        self._mirror.hold_messages(session_id, answer.read(list[Message]), answer.cursor)
+        with self._mirror.loading(session_id) as hold:
+            answer = await self._link.call("GET", f"/sessions/{session_id}/messages")
+            hold(answer.read(list[Message]), answer.cursor)
         return self.messages(session_id)
 
     async def open(self, session_id: str) -> list[Message]:
@@ -304,14 +307,14 @@ class Room:
         key = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         answer = await self._link.call("POST", "/agent", body, headers=key, patience_s=None)
         accepted = answer.read(PromptAccepted).run_id if answer.body else run_id
-        self._link.runs[accepted] = session
+        if self._mirror.end_of(accepted) is None:
+            self._link.runs[accepted] = session
         return accepted
 
     async def wait_for(self, run_id: str) -> RunComplete:
         """How the run ended, as soon as it has. Waits for as long as the caller does."""
         while True:
             if end := self._mirror.end_of(run_id):
-                self._link.runs.pop(run_id, None)
                 return end
             await self._link.moved()
 
@@ -406,6 +409,18 @@ class Room:
         for role in ("large", "small"):
             await self._link.call("POST", "/config/remove", ConfigRemove(scope=scope, key=f"models.{role}"))
 
-    async def call(self, method: str, path: str, body: object = None) -> Answer:
-        """Any other call below the workspace, `path` beginning with a slash. Sent again while no answer comes."""
-        return await self._link.call(method, path, body)
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        timeout_s: float | None = None,
+        once: bool = False,
+    ) -> Answer:
+        """Any other call below the workspace, `path` beginning with a slash.
+
+        It is sent again while no answer comes, unless `once` says that doing it twice would be wrong.
+        """
+        may_repeat = was_not_sent if once else always
+        return await self._link.call(method, path, body, timeout_s=timeout_s, may_repeat=may_repeat)

@@ -69,7 +69,7 @@ async def _stream_once(
 ) -> Answer:
     grow = services.store.growth.add
     stream = chosen.provider.stream(request)
-    async with aclosing(stream) as events:  # type: ignore[type-var]  # providers are async generators
+    async with aclosing(stream) as events:
         async for event in events:
             if draft.is_thinking and not isinstance(event, ReasoningDelta | ReasoningDone):
                 draft.stop_thinking(services.now)

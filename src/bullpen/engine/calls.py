@@ -103,13 +103,15 @@ async def _checked(
     arguments: dict[str, Any] = msgspec.json.decode(call.input or "{}")
     verdict = HookVerdict()
     if hooks:
-        verdict = await hooks.before_tool(tool_name=call.name, tool_input=arguments, session_id=session_id)
+        verdict = await hooks.before_tool(session_id, call.name, arguments)
     if verdict.decision == "deny" or verdict.halt:
         return _refused(verdict)
     if verdict.updated_input is not None:
         arguments = verdict.updated_input
+    # Models like to send null for what they leave out.
+    given = {name: value for name, value in arguments.items() if value is not None}
     try:
-        params = msgspec.convert(arguments, tool.params, strict=False)
+        params = msgspec.convert(given, tool.params, strict=False)
     except msgspec.ValidationError as exc:
         raise ToolFailed(f"The arguments of {call.name} are not right: {exc}") from exc
     outcome = await tool.run(params, context(tool, call, verdict.decision == "allow"))

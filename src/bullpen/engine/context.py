@@ -13,6 +13,7 @@ from bullpen.errors import ToolFailed
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
 from bullpen.store import files
 from bullpen.store.tx import Tx
+from bullpen.system import paths
 from bullpen.tools.base import PermissionDenied, QuestionCancelled
 
 
@@ -74,10 +75,10 @@ class CallContext:
         self._delegate = delegate
 
     def resolve(self, path: str) -> Path:
-        return self.root / Path(path).expanduser()
+        return paths.resolve(self.root, path)
 
     def is_inside(self, path: Path) -> bool:
-        return path.resolve().is_relative_to(self.root.resolve())
+        return paths.is_inside(self.root, path)
 
     async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
         request = PermissionRequest(

@@ -114,6 +114,7 @@ async def insert_user_message(tx: Tx, workspace: str, prompt: Prompt) -> Message
         provider="",
         created_at=tx.now,
         updated_at=tx.now,
+        author=prompt.author,
     )
     await messages.insert(tx, workspace, message)
     return message

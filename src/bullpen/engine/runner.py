@@ -131,6 +131,10 @@ class Runner:
 
         for session, turn in await self._services.store.write(work):
             self._stop(session, turn)
+        await self.until_idle()
+
+    async def until_idle(self) -> None:
+        """Until no session has a runner."""
         await self._idle.wait()
 
     def wake(self, session: str) -> None:

@@ -52,7 +52,7 @@ async def _ask(chosen: Chosen, session_id: str, text: str) -> tuple[str, float]:
     )
     pieces: list[str] = []
     usage = Usage()
-    async with aclosing(chosen.provider.stream(request)) as events:  # type: ignore[type-var]  # async generators
+    async with aclosing(chosen.provider.stream(request)) as events:
         async for event in events:
             if isinstance(event, TextDelta):
                 pieces.append(event.text)

@@ -7,6 +7,7 @@ with its tool: what a person allowed for one must not come to mean another when 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 
 MAX_LENGTH = 64
@@ -18,22 +19,27 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 class ToolNames:
     def __init__(self) -> None:
         self._given: dict[tuple[str, str], str] = {}
-        self._owners: dict[str, tuple[str, str]] = {}
+        self._taken: set[str] = set()
 
     def name(self, server: str, tool: str) -> str:
         owner = (server, tool)
         if owner not in self._given:
-            plain = _FORBIDDEN.sub("_", f"mcp_{server}_{tool}")
-            free = len(plain) <= MAX_LENGTH and plain not in self._owners
-            self._give(plain if free else _marked(plain, owner), owner)
+            name = self._free_name(owner)
+            self._given[owner] = name
+            self._taken.add(name)
         return self._given[owner]
 
-    def _give(self, name: str, owner: tuple[str, str]) -> None:
-        self._given[owner] = name
-        self._owners[name] = owner
+    def _free_name(self, owner: tuple[str, str]) -> str:
+        plain = _FORBIDDEN.sub("_", "_".join(("mcp", *owner)))
+        if len(plain) <= MAX_LENGTH and plain not in self._taken:
+            return plain
+        # A server may have guessed a mark and taken it, hence the attempts.
+        marked = (_marked(plain, owner, attempt) for attempt in itertools.count())
+        return next(name for name in marked if name not in self._taken)
 
 
-def _marked(plain: str, owner: tuple[str, str]) -> str:
+def _marked(plain: str, owner: tuple[str, str], attempt: int) -> str:
     """The name cut to length, with a mark that follows from what it stands for."""
-    mark = hashlib.sha256("\0".join(owner).encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    whole = "\0".join((*owner, str(attempt)))
+    mark = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{plain[: MAX_LENGTH - len(mark) - 1]}_{mark}"

@@ -8,7 +8,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -107,4 +107,4 @@ ModelEvent = TextDelta | ReasoningDelta | ReasoningDone | ToolCallStarted | Tool
 class Provider(Protocol):
     """Streams one step; raises `ProviderError` for whatever the vendor's side does wrong."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]: ...

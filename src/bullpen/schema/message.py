@@ -136,6 +136,8 @@ class Message(Wire, frozen=True, kw_only=True):
     created_at: int
     updated_at: int
     is_summary_message: bool = False
+    author: str = ""
+    """Who sent it, as they named themselves; ours, and only on what people wrote."""
 
     @property
     def text(self) -> str:

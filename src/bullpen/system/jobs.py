@@ -59,10 +59,10 @@ class ShellJob:
 
 
 class Jobs:
-    """Starts commands with one environment. `close` ends them all and takes no new ones."""
+    """Starts commands with the environment as it is then. `close` ends them all and takes no new ones."""
 
     def __init__(self, env: Mapping[str, str], processes: Processes) -> None:
-        self._env = dict(env)
+        self._env = env
         self._processes = processes
         self._count = 0
         self._started: set[ShellJob] = set()

@@ -1,23 +1,21 @@
-"""The agent of a workspace as its configuration makes it. Immutable but for its caches: a changed
-configuration makes a new one, and turns that are under way keep the one they began with."""
+"""The agent of a workspace as its configuration makes it. Immutable: a changed configuration makes a new
+one, and turns that are under way keep the one they began with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bullpen.config import context
 from bullpen.config.places import Places
-from bullpen.config.settings import ProviderSettings, Settings
+from bullpen.config.settings import Settings
 from bullpen.config.skills import Skill
 from bullpen.engine import prompt
 from bullpen.engine.hooks import Hooks
 from bullpen.mcp.servers import McpServers
 from bullpen.providers.base import Provider
 from bullpen.tools.base import Tool
-
-MakeProvider = Callable[[ProviderSettings], Provider]
 
 
 class ConfiguredAgent:
@@ -30,7 +28,7 @@ class ConfiguredAgent:
         skills: Sequence[Skill],
         tools: Mapping[str, Tool],
         mcp: McpServers,
-        make_provider: MakeProvider,
+        providers: Mapping[str, Provider],
         places: Places,
         env: Mapping[str, str],
     ) -> None:
@@ -41,14 +39,11 @@ class ConfiguredAgent:
         self.skill_dirs = [s.folder for s in self._usable_skills()]
         self._tools = {n: t for n, t in tools.items() if n not in settings.disabled_tools}
         self._mcp = mcp
-        self._make_provider = make_provider
-        self._providers: dict[str, Provider] = {}
+        self._providers = providers
         self._places = places
         self._env = env
 
     def provider(self, provider_id: str) -> Provider:
-        if provider_id not in self._providers:
-            self._providers[provider_id] = self._make_provider(self.settings.providers[provider_id])
         return self._providers[provider_id]
 
     def tools(self) -> Mapping[str, Tool]:

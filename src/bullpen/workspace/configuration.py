@@ -14,17 +14,22 @@ from typing import Any
 import msgspec
 
 from bullpen.config import context, load, places, redact, skills, write
-from bullpen.config.settings import Settings
+from bullpen.config.merge import merge
+from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.config.skills import Skill
 from bullpen.engine import prompt
 from bullpen.engine.hooks import Hooks
 from bullpen.errors import BadRequest
 from bullpen.mcp.servers import McpServers
+from bullpen.providers import registry
+from bullpen.providers.base import Provider
 from bullpen.schema.agent import SkillInfo, SkillState
 from bullpen.schema.api import SkillContent
 from bullpen.system.processes import Processes
 from bullpen.tools.base import Tool
-from bullpen.workspace.agent import ConfiguredAgent, MakeProvider
+from bullpen.workspace.agent import ConfiguredAgent
+
+MakeProvider = Callable[[ProviderSettings], Provider]
 
 
 class Configuration:
@@ -54,6 +59,10 @@ class Configuration:
         self._mcp = mcp
         self._places = places.Places.of(env)
         self._state_file = places.workspace_file(data_dir, workspace)
+        self._chosen: dict[str, Any] = {}
+        """What clients chose for all workspaces while this one was open. Here it counts at once, even where a
+        file that somebody wrote by hand would outrank it from the next opening on."""
+        self._built: dict[str, tuple[ProviderSettings, Provider]] = {}
         self._init_flag = places.init_flag(data_dir, workspace)
 
     @property
@@ -61,7 +70,7 @@ class Configuration:
         return self.agent.settings
 
     async def reload(self) -> None:
-        settings, found = await asyncio.to_thread(self._read)
+        settings, found, providers = await asyncio.to_thread(self._read)
         self.agent = ConfiguredAgent(
             root=self._root,
             settings=settings,
@@ -71,16 +80,23 @@ class Configuration:
             skills=found,
             tools=self._tools(),
             mcp=self._mcp,
-            make_provider=self._make_provider,
+            providers=providers,
             places=self._places,
             env=self._env,
         )
 
-    async def change(self, scope: int, write_to: Callable[[Path], object]) -> None:
+    async def change(self, scope: int, write_to: Callable[[Path], write.Layer]) -> None:
         """Change the file that a scope of the wire means, and take the change up. Raises `BadRequest`."""
         file = write.scope_file(scope, self._places, self._state_file)
-        await asyncio.to_thread(write_to, file)
+        layer = await asyncio.to_thread(write_to, file)
+        if scope == write.GLOBAL:
+            self._chosen = merge(self._chosen, layer)
         await self.reload()
+
+    async def remove(self, scope: int, key: str) -> None:
+        """Take one field out of a scope's file, and out of what was chosen here."""
+        _forget(self._chosen, write.parse_key(key))
+        await self.change(scope, lambda file: write.remove_value(file, key))
 
     def shown(self) -> dict[str, Any]:
         return redact.redacted(self.settings)
@@ -107,7 +123,7 @@ class Configuration:
             raise BadRequest(f"there is no skill {skill_id!r} here")
         return await asyncio.to_thread(skills.content, found)
 
-    def _read(self) -> tuple[Settings, list[Skill]]:
+    def _read(self) -> tuple[Settings, list[Skill], dict[str, Provider]]:
         settings = load.load(
             self._root,
             env=self._env,
@@ -115,6 +131,8 @@ class Configuration:
             places=self._places,
             trusted=self._trusted,
             data_dir=self._data_dir,
+            types=registry.known_types(),
+            overrides=self._chosen,
         )
         found = skills.discover(
             self._root,
@@ -123,7 +141,17 @@ class Configuration:
             disabled=settings.options.disabled_skills,
             trusted=settings.trusted,
         )
-        return settings, found
+        return settings, found, self._providers(settings)
+
+    def _providers(self, settings: Settings) -> dict[str, Provider]:
+        """Those of the selected models. One that is configured as before stays the same."""
+        selected = {s.provider for s in (settings.large, settings.small) if s is not None}
+        for name in selected & settings.providers.keys():
+            wanted = settings.providers[name]
+            known = self._built.get(name)
+            if known is None or known[0] != wanted:
+                self._built[name] = (wanted, self._make_provider(wanted))
+        return {name: provider for name, (_, provider) in self._built.items()}
 
     def _needs_init(self) -> bool:
         if self._init_flag.exists():
@@ -131,6 +159,16 @@ class Configuration:
         options = self.settings.options
         told = context.project_context(self._root, options, home=self._places.home, env=self._env)
         return not told and any(not p.name.startswith(".") for p in self._root.iterdir())
+
+
+def _forget(layer: dict[str, Any], path: tuple[str, ...]) -> None:
+    """Remove a field if it is there."""
+    *parents, name = path
+    here: Any = layer
+    for parent in parents:
+        here = here.get(parent) if isinstance(here, dict) else None
+    if isinstance(here, dict):
+        here.pop(name, None)
 
 
 def _touch(flag: Path) -> None:

@@ -50,6 +50,10 @@ _NAMESPACE = uuid.UUID("7f0c2a51-6c1e-5d0a-9d5c-3f1a0b8e4c77")
 
 COMMANDS = ("shutdown", "shutdown_if_idle")
 
+FIRST_USE_S = 2.0
+"""How long at least a server that was just started waits for its first workspace, however short its idle
+window is: whoever started it needs a moment to come."""
+
 JOB_CHECK_S = 1.0
 """How often a workspace that only lives for its work is looked at; jobs end without telling."""
 
@@ -93,6 +97,7 @@ class Host:
         self._trails: dict[str, list[Trail]] = {}
         self._retired: set[str] = set()
         self._pending = 0
+        self._was_used = False
         self._exiting = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ready: asyncio.Event = asyncio.Event()
@@ -113,6 +118,7 @@ class Host:
             started()
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                tasks.start_soon(self._with.processes.warm)
                 self._arm_idle_exit()
                 await stop.wait()
                 self._exiting = True
@@ -156,6 +162,7 @@ class Host:
             raise BadRequest("path is required")
         self._check_admission(body.client_id)
         self._stop_idle_timer()
+        self._was_used = True
         self._pending += 1
         try:
             workspace = await self._open_or_join(body)
@@ -360,7 +367,8 @@ class Host:
         self._stop_idle_timer()
         if self._idle_exit_s is None or self._exiting or self._hosted or self._pending:
             return
-        self._idle_timer = asyncio.get_running_loop().call_later(self._idle_exit_s, self._leave)
+        wait_s = self._idle_exit_s if self._was_used else max(self._idle_exit_s, FIRST_USE_S)
+        self._idle_timer = asyncio.get_running_loop().call_later(wait_s, self._leave)
 
     def _stop_idle_timer(self) -> None:
         if self._idle_timer is not None:

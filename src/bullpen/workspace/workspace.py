@@ -139,7 +139,9 @@ class Workspace:
         self._store = store
         self._feed = feed
         self._tasks = tasks
-        self._mcp = McpServers(root=opening.root, env=opening.env, announce=self._announce)
+        self._tool_env: dict[str, str] = {}
+        """What commands and outside servers see; follows the configuration."""
+        self._mcp = McpServers(root=opening.root, env=self._tool_env, announce=self._announce)
         self._configuration = Configuration(
             workspace=opening.id,
             root=opening.root,
@@ -155,31 +157,26 @@ class Workspace:
             store, opening.id, skip=opening.yolo, allowed=lambda: self._configuration.settings.allowed_tools
         )
         self._questions = Questions(store, opening.id)
-        self._jobs: Jobs
-        self._runner: Runner
-        self._shell: Shell
-
-    async def start(self) -> None:
-        """Read the configuration and take up what was left to do."""
-        await self._configuration.reload()
-        settings = self._configuration.settings
-        env = tool_environment({**self._opening.env, **settings.env}, settings.secret_names)
-        self._jobs = Jobs(env, self._with.processes)
-        self._shell = Shell(self._store, self.id, self._opening.root, self._jobs, self._tasks)
+        self._jobs = Jobs(self._tool_env, surroundings.processes)
+        self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
         self._runner = Runner(
             Services(
-                store=self._store,
-                workspace=self.id,
-                root=self._opening.root,
-                clock=self._with.clock,
+                store=store,
+                workspace=opening.id,
+                root=opening.root,
+                clock=surroundings.clock,
                 jitter=random.random,
                 agent=lambda: self._configuration.agent,
                 permissions=self._permissions,
                 questions=self._questions,
                 jobs=self._jobs,
             ),
-            self._tasks,
+            tasks,
         )
+
+    async def start(self) -> None:
+        """Read the configuration and take up what was left to do."""
+        await self._configuration.reload()
         await self._follow_configuration()
 
     async def shut_down(self, *, drop_queue: bool) -> None:
@@ -445,7 +442,9 @@ class Workspace:
         await self._configure(body.scope, lambda file: write.set_value(file, body.key, body.value))
 
     async def config_remove(self, body: ConfigRemove) -> None:
-        await self._configure(body.scope, lambda file: write.remove_value(file, body.key))
+        await self._configuration.remove(body.scope, body.key)
+        await self._follow_configuration()
+        await self._config_changed()
 
     async def config_model(self, body: ConfigModel) -> None:
         await self._configure(body.scope, lambda file: write.select_model(file, body.model_type, body.model))
@@ -515,11 +514,13 @@ class Workspace:
     async def _follow_configuration(self) -> None:
         """Take the configuration up: outside servers follow it, and what waits for a model may run."""
         settings = self._configuration.settings
+        self._tool_env.clear()
+        self._tool_env |= tool_environment({**self._opening.env, **settings.env}, settings.secret_names)
         await self._mcp.reconcile(settings.mcp, settings.mcp_errors, self._tasks)
         if settings.is_ready:
             await self._runner.resume()
 
-    async def _configure(self, scope: int, write_to: Callable[[Path], object]) -> None:
+    async def _configure(self, scope: int, write_to: Callable[[Path], write.Layer]) -> None:
         await self._configuration.change(scope, write_to)
         await self._follow_configuration()
         await self._config_changed()
