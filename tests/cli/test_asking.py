@@ -103,4 +103,4 @@ def test_a_batch_is_answered_one_after_the_other() -> None:
     answers.responses.append(QuestionResponse(request_id="q", yes=True))
     assert ("(1 of 2)" in first, "(2 of 2)" in answers.text()) == (True, True)
     answers.responses.append(QuestionResponse(request_id="q", fill_in_text="x"))
-    assert answers.question is None
+    assert answers.following() is None

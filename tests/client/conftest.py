@@ -1,11 +1,18 @@
 """What the tests of the client share: a stand-in for the server that has bad luck on command."""
 
+import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.client.standin import StandIn
+
+from bullpen.client.locate import find_address
+from bullpen.client.process import server_pid
+from bullpen.system.address import UnixAddress
 
 
 @pytest.fixture
@@ -21,3 +28,36 @@ async def server() -> AsyncIterator[StandIn]:
         await stand_in.start()
         yield stand_in
         await stand_in.stop()
+
+
+class Home:
+    """A home of its own, with everything that a server in it needs."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.project = directory / "project"
+        self.project.mkdir()
+        self.env = {"HOME": str(directory), "TMPDIR": str(directory), "PATH": os.environ["PATH"]}
+        # A machine that runs the whole suite at once is slow to start anything.
+        self.env |= {"BULLPEN_SERVER_READY_TIMEOUT": "40s", "BULLPEN_SERVER_IDLE_TIMEOUT": "30"}
+        address = find_address(None, self.env)
+        assert isinstance(address, UnixAddress)
+        self.address = address
+
+    def pid(self) -> int | None:
+        return server_pid(self.address)
+
+    async def until_gone(self) -> None:
+        with anyio.fail_after(20):
+            while self.pid() is not None:  # noqa: ASYNC110 (another process)
+                await anyio.sleep(0.05)
+
+
+@pytest.fixture
+async def home() -> AsyncIterator[Home]:
+    with tempfile.TemporaryDirectory(prefix="bp", ignore_cleanup_errors=True) as directory:
+        found = Home(Path(directory))
+        yield found
+        if pid := found.pid():
+            os.kill(pid, signal.SIGTERM)
+            await found.until_gone()

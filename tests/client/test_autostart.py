@@ -2,57 +2,21 @@
 
 import os
 import signal
-import tempfile
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from tests.client.conftest import Home
 from tests.client.standin import StandIn
 
 from bullpen.client.autostart import ensure_server, is_older
-from bullpen.client.link import LinkChanged, Updates
-from bullpen.client.locate import find_address
 from bullpen.client.process import notes_directory, server_pid, was_started_by_a_client
+from bullpen.client.updates import LinkChanged, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import ServerUnreachable
 from bullpen.system.address import UnixAddress
 
 pytestmark = pytest.mark.timeout(90)
-
-
-class Home:
-    """A home of its own, with everything that a server in it needs."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.project = directory / "project"
-        self.project.mkdir()
-        self.env = {"HOME": str(directory), "TMPDIR": str(directory), "PATH": os.environ["PATH"]}
-        # A machine that runs the whole suite at once is slow to start anything.
-        self.env |= {"BULLPEN_SERVER_READY_TIMEOUT": "40s", "BULLPEN_SERVER_IDLE_TIMEOUT": "30"}
-        address = find_address(None, self.env)
-        assert isinstance(address, UnixAddress)
-        self.address = address
-
-    def pid(self) -> int | None:
-        return server_pid(self.address)
-
-    async def until_gone(self) -> None:
-        with anyio.fail_after(20):
-            while self.pid() is not None:  # noqa: ASYNC110 (another process)
-                await anyio.sleep(0.05)
-
-
-@pytest.fixture
-async def home() -> AsyncIterator[Home]:
-    with tempfile.TemporaryDirectory(prefix="bp", ignore_cleanup_errors=True) as directory:
-        found = Home(Path(directory))
-        yield found
-        if pid := found.pid():
-            os.kill(pid, signal.SIGTERM)
-            await found.until_gone()
 
 
 async def states(updates: Updates) -> list[str]:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from tests.client.standin import StandIn, message, session
 
-from bullpen.client.link import BUFFERED_UPDATES, LinkChanged, Update, Updates
+from bullpen.client.updates import BUFFERED_UPDATES, LinkChanged, Update, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import (
     BadHost,

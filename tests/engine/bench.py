@@ -211,6 +211,12 @@ def bench_tools(gate: Gate) -> dict[str, Tool]:
     async def lose_itself(params: Named, ctx: ToolContext) -> Outcome:
         raise asyncio.CancelledError
 
+    @tool("linger", "Wait, and take no notice of a cancel.", effects=False)
+    async def linger(params: Named, ctx: ToolContext) -> Outcome:
+        with anyio.CancelScope(shield=True):
+            await gate.wait(params.name)
+        return Outcome(content=f"lingered {params.name}")
+
     @tool("wonder", "Ask a person.", effects=False, interactive=True)
     async def wonder(params: Named, ctx: ToolContext) -> Outcome:
         question = Question(id="q1", type="free_text", question=params.name, description="?")
@@ -221,7 +227,7 @@ def bench_tools(gate: Gate) -> dict[str, Tool]:
     async def send(params: Task, ctx: ToolContext) -> Outcome:
         return Outcome(content=await ctx.delegate(params.prompt))
 
-    found = (act, act_slowly, hold, look, echo, fail, burst, lose_itself, wonder, send)
+    found = (act, act_slowly, hold, look, echo, fail, burst, lose_itself, linger, wonder, send)
     return {t.name: t for t in found}
 
 
@@ -265,10 +271,12 @@ class BenchAgent:
         self.hooks = Hooks({}, root=root, env={}, processes=processes)
         self.skill_dirs: Sequence[Path] = ()
         self.on_prepare: Callable[[], Awaitable[None]] | None = None
+        self.on_provider: Callable[[], None] = lambda: None
         self._puppet = puppet
         self._tools = tools
 
     def provider(self, provider_id: str) -> Puppet:
+        self.on_provider()
         return self._puppet
 
     def tools(self) -> Mapping[str, Tool]:
@@ -442,6 +450,14 @@ class Bench:
         """The log in short, from a number on."""
         page = await self.read(lambda tx: log.read_page(tx, WORKSPACE, after))
         return [told(Seen(f"e-{e.seq}", e.kind, e.action, _payload(e.kind, e.body))) for e in page.events]
+
+    async def refuse_writes(self, refuse: bool) -> None:
+        """Let the database behave as on a disk that takes nothing, or mend it."""
+
+        async def work(tx: Tx) -> None:
+            await tx.rows(f"PRAGMA query_only={int(refuse)}")
+
+        await self.store.write(work, durable=False)
 
     async def settled(self) -> None:
         """Until no session has a runner any more."""

@@ -123,15 +123,14 @@ class Answers:
         self.batch = batch
         self.responses: list[QuestionResponse] = []
 
-    @property
-    def question(self) -> Question | None:
+    def following(self) -> Question | None:
         """The question to answer next, or None when all are answered."""
         asked = self.batch.questions
         return asked[len(self.responses)] if len(self.responses) < len(asked) else None
 
     def text(self, session: str = "") -> str:
         """The next question as it is shown."""
-        question = self.question
+        question = self.following()
         assert question is not None
         number, count = len(self.responses) + 1, len(self.batch.questions)
         return question_text(question, number=number, count=count, session=session)

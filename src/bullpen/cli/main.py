@@ -76,10 +76,7 @@ def cli(ctx: click.Context, host: str | None) -> None:
 
 def main() -> None:
     """What `bullpen` on the command line calls."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure:
-            reconfigure(errors="replace")
+    _ready_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -109,6 +106,16 @@ def run(arguments: list[str]) -> int:
         )
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _ready_streams() -> None:
+    """A stream that was closed by whoever started us becomes an empty one; no character is too much for the others."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (for as long as we run)
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def one_line(error: errors.BullpenError) -> str:

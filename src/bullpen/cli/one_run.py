@@ -25,10 +25,10 @@ from bullpen.cli.models import model_for_one_run
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import LineReader
 from bullpen.cli.transcript import describe_call
-from bullpen.client.link import LinkChanged, Updates
 from bullpen.client.mirror import Ask
+from bullpen.client.updates import LinkChanged, Updates
 from bullpen.client.workspace import Room, attach
-from bullpen.errors import BadRequest, BullpenError
+from bullpen.errors import BadRequest, BullpenError, ServerUnreachable
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
 from bullpen.schema.events import Event, MessageDelta, Resync, RunComplete
 from bullpen.schema.message import Message
@@ -89,7 +89,8 @@ class Run:
         self._is_mid_line = False
         self._interrupts = 0
         self._seen: set[str] = set()
-        self._lines = LineReader(sys.stdin.fileno())
+        self._lines = LineReader(0)
+        self._asking = anyio.Lock()
 
     def say(self, text: str) -> None:
         """A note for the person, beside the answer."""
@@ -146,7 +147,7 @@ class Run:
                     self._take_message(message_id)
                 case PermissionRequest(session_id=session) | QuestionBatch(session_id=session) as ask:
                     if session == self._session and self._wish.permissions == "ask":
-                        tasks.start_soon(self._answer, ask)
+                        tasks.start_soon(self._answer_in_turn, ask)
                 case RunComplete() as done if self._run_id in {done.run_id, *done.run_ids}:
                     return self._end(done)
                 case Resync():
@@ -222,6 +223,13 @@ class Run:
 
     # Asks
 
+    async def _answer_in_turn(self, ask: Ask) -> None:
+        """One ask at a time: there is one person and one line of input."""
+        async with self._asking:
+            if self._is_open(ask):
+                with suppress(ServerUnreachable):
+                    await self._answer(ask)
+
     async def _answer(self, ask: Ask) -> None:
         """Ask the person at the terminal; another client may be quicker."""
         if isinstance(ask, PermissionRequest):
@@ -234,13 +242,13 @@ class Run:
                 self._ask_person("  a number from 1 to 4, please")
             return
         answers = Answers(ask)
-        while answers.question and self._is_open(ask):
+        while (question := answers.following()) and self._is_open(ask):
             self._ask_person(answers.text())
             text = await self._read_line()
             if text.strip() == "/skip":
                 await self._room.decline(ask)
                 return
-            response = question_reply(answers.question, text)
+            response = question_reply(question, text)
             if response:
                 answers.responses.append(response)
         if self._is_open(ask):

@@ -18,7 +18,13 @@ import anyio.to_thread
 
 import bullpen
 from bullpen.client.http import Connection
-from bullpen.client.process import last_words, notes_directory, server_pid, start_server
+from bullpen.client.process import (
+    last_words,
+    notes_directory,
+    server_pid,
+    start_server,
+    was_started_by_a_client,
+)
 from bullpen.errors import BullpenError, ServerUnreachable
 from bullpen.schema.agent import VersionInfo
 from bullpen.schema.api import Control
@@ -31,6 +37,45 @@ READY_TIMEOUT_S = 10.0
 
 GONE_TIMEOUT_S = 10.0
 """A server that leaves may spend 5 s on its last turns."""
+
+
+OWNER_FIRST_S = 3.0
+"""A server that a person started is theirs to start again; only then does a waiting prompt start one."""
+
+
+class Starter:
+    """Brings the server of a socket up, and up again."""
+
+    def __init__(self, address: UnixAddress, env: Mapping[str, str]) -> None:
+        self._address = address
+        self._env = env
+        self._is_ours = False
+
+    async def ensure(self) -> None:
+        """Start a server unless one answers. Raises `ServerUnreachable` when none comes up."""
+        await ensure_server(self._address, self._env)
+        self._is_ours = await anyio.to_thread.run_sync(was_started_by_a_client, self._address, self._env)
+
+    async def replace(self) -> None:
+        """Start a successor of a server that is leaving."""
+        await replace_server(self._address, self._env)
+        self._is_ours = True
+
+    async def revive(self, *, wanted: bool) -> None:
+        """Start a server that died. One that was stopped took its socket away and stays down until it is `wanted`."""
+        died = self._is_ours and self._address.path.exists()
+        if not died and not wanted:
+            return
+        if not self._is_ours and await self._came_back():
+            return
+        await self.ensure()
+
+    async def _came_back(self) -> bool:
+        with anyio.move_on_after(OWNER_FIRST_S):
+            while await anyio.to_thread.run_sync(server_pid, self._address) is None:
+                await anyio.sleep(0.1)
+            return True
+        return False
 
 
 async def ensure_server(address: UnixAddress, env: Mapping[str, str] = os.environ) -> None:

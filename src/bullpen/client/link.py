@@ -14,10 +14,8 @@ import logging
 import random
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -25,11 +23,11 @@ import httpx2
 import msgspec
 from anyio.abc import TaskStatus
 
-from bullpen.client.autostart import ensure_server, replace_server
+from bullpen.client.autostart import Starter
 from bullpen.client.http import Answer, Connection
 from bullpen.client.mirror import Mirror
-from bullpen.client.process import server_pid, was_started_by_a_client
 from bullpen.client.stream import SILENCE_S, Backoff, Place, open_stream
+from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.errors import (
     BadRequest,
     BullpenError,
@@ -48,7 +46,6 @@ from bullpen.schema.asks import PermissionRequest, QuestionBatch
 from bullpen.schema.events import Event, MessageDelta, Resync, RunComplete
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
-from bullpen.system.address import UnixAddress
 
 log = logging.getLogger(__name__)
 
@@ -61,12 +58,6 @@ LEAVE_S = 5.0
 PATIENCE_S = 30.0
 """How long a call waits for the link to come back. Prompts wait for as long as the caller does."""
 
-OWNER_FIRST_S = 3.0
-"""A server that a person started is theirs to start again; only then does a waiting prompt start one."""
-
-BUFFERED_UPDATES = 10_000
-"""What a reader of updates may leave unread. When it is full the reader gets one `resync` instead."""
-
 FATAL = (BadRequest, Unauthorized, Forbidden, ClientRetired)
 """Refusals that no further attempt will change."""
 
@@ -74,87 +65,6 @@ FATAL = (BadRequest, Unauthorized, Forbidden, ClientRetired)
 class _OpenAsks(msgspec.Struct, frozen=True):
     permissions: tuple[PermissionRequest, ...] = ()
     questions: tuple[QuestionBatch, ...] = ()
-
-
-class LinkChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The link to the server went down or came back. `recreated`: the workspace had to be opened anew."""
-
-    state: Literal["connected", "reconnecting"]
-    reason: str = ""
-    recreated: bool = False
-
-
-Update = Event | LinkChanged
-
-
-class Updates:
-    """What happens from now on, in order: events, and news of the link. Iterate it once.
-
-    A reader that falls `BUFFERED_UPDATES` behind loses them and gets one `resync` event in their place;
-    the room itself is up to date all the time.
-    """
-
-    def __init__(self, failure: Callable[[], BullpenError | None]) -> None:
-        self._failure = failure
-        self._waiting: deque[Update] = deque()
-        self._wake = anyio.Event()
-
-    def __aiter__(self) -> Updates:
-        return self
-
-    async def __anext__(self) -> Update:
-        while not self._waiting:
-            if error := self._failure():
-                raise error
-            self._wake = anyio.Event()
-            await self._wake.wait()
-        return self._waiting.popleft()
-
-    def put(self, update: Update) -> None:
-        if len(self._waiting) >= BUFFERED_UPDATES:
-            self._waiting.clear()
-            update = Event(id="", kind="resync", action="created", payload=Resync(reason="reader too slow"))
-        self._waiting.append(update)
-        self._wake.set()
-
-    def wake(self) -> None:
-        """Have a waiting reader look whether the link has failed."""
-        self._wake.set()
-
-
-class Starter:
-    """Brings the server of a socket up, and up again."""
-
-    def __init__(self, address: UnixAddress, env: Mapping[str, str]) -> None:
-        self._address = address
-        self._env = env
-        self._is_ours = False
-
-    async def ensure(self) -> None:
-        """Start a server unless one answers. Raises `ServerUnreachable` when none comes up."""
-        await ensure_server(self._address, self._env)
-        self._is_ours = await anyio.to_thread.run_sync(was_started_by_a_client, self._address, self._env)
-
-    async def replace(self) -> None:
-        """Start a successor of a server that is leaving."""
-        await replace_server(self._address, self._env)
-        self._is_ours = True
-
-    async def revive(self, *, wanted: bool) -> None:
-        """Start a server that died. One that was stopped took its socket away and stays down until it is `wanted`."""
-        died = self._is_ours and self._address.path.exists()
-        if not died and not wanted:
-            return
-        if not self._is_ours and await self._came_back():
-            return
-        await self.ensure()
-
-    async def _came_back(self) -> bool:
-        with anyio.move_on_after(OWNER_FIRST_S):
-            while await anyio.to_thread.run_sync(server_pid, self._address) is None:  # noqa: ASYNC110 (another process)
-                await anyio.sleep(0.1)
-            return True
-        return False
 
 
 def always(_exc: ServerUnreachable) -> bool:

@@ -23,11 +23,13 @@ from typing import Any, Literal
 import anyio
 
 import bullpen
+from bullpen.client.autostart import Starter
 from bullpen.client.http import Answer, Connection
-from bullpen.client.link import Link, Starter, Updates, always, was_not_sent
+from bullpen.client.link import Link, always, was_not_sent
 from bullpen.client.locate import find_address, find_token
 from bullpen.client.mirror import Ask
 from bullpen.client.stream import SILENCE_S
+from bullpen.client.updates import Updates
 from bullpen.errors import BadRequest
 from bullpen.schema.agent import (
     AgentInfo,

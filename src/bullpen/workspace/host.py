@@ -16,8 +16,8 @@ import logging
 import platform
 import sys
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import anyio
@@ -252,12 +252,15 @@ class Host:
         return workspace
 
     def _resolve(self, body: NewWorkspace) -> tuple[Path, Path]:
-        root = Path(body.path).expanduser().resolve()
-        try:
+        """The directories of the workspace, made where they are missing. Raises `BadRequest` when they cannot be."""
+        with _refused(f"{body.path} cannot be used as a workspace"):
+            root = Path(body.path).expanduser().resolve()
             root.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise BadRequest(f"{body.path} cannot be used as a workspace: {exc.strerror or exc}") from exc
-        data_dir = Path(body.data_dir).expanduser().absolute() if body.data_dir else self._data_dir
+        if not body.data_dir:
+            return root, self._data_dir
+        with _refused(f"{body.data_dir} cannot be used as a data directory"):
+            data_dir = Path(body.data_dir).expanduser().absolute()
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return root, data_dir
 
     def _id_of(self, root: Path, data_dir: Path) -> str:
@@ -266,7 +269,8 @@ class Host:
 
     def _start(self, workspace_id: str, body: NewWorkspace, root: Path, data_dir: Path) -> _Hosted:
         hosted = self._hosted[workspace_id] = _Hosted()
-        env = dict(pair.split("=", 1) for pair in body.env if "=" in pair) or dict(self._env)
+        pairs = (pair.partition("=") for pair in body.env if "\0" not in pair)
+        env = {name: value for name, equals, value in pairs if name and equals} or dict(self._env)
         opening = Opening(
             id=workspace_id,
             path=body.path,
@@ -380,6 +384,18 @@ class Host:
         self._exiting = True
         self._stop_idle_timer()
         self._on_exit()
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """Whatever is wrong with a path that a client named is the client's to mend."""
+    try:
+        yield
+    except OSError as exc:
+        raise BadRequest(f"{what}: {exc.strerror or exc}") from exc
+    # A NUL byte; a loop of links, or the home of a user who does not exist.
+    except (ValueError, RuntimeError) as exc:
+        raise BadRequest(f"{what}: {exc}") from exc
 
 
 def _innermost(exc: BaseException) -> BaseException:

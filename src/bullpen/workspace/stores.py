@@ -14,7 +14,7 @@ from bullpen.system.clock import Clock
 
 
 class _Open:
-    """`users` counts the workspaces; `opening` keeps two of them from opening one directory twice."""
+    """`users` counts the workspaces; `opening` is held while the directory is opened or closed."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -46,8 +46,20 @@ class Stores:
         finally:
             entry.users -= 1
             if not entry.users:
-                del self._open[directory]
+                await self._close_store(entry, directory)
+
+    async def _close_store(self, entry: _Open, directory: Path) -> None:
+        """Whoever comes meanwhile waits and opens it anew: the lock is ours until the database is closed."""
+        async with entry.opening:
+            if entry.users:
+                return
+            entry.store = None
+            try:
                 await entry.stack.aclose()
+            finally:
+                entry.stack = AsyncExitStack()
+                if not entry.users:
+                    del self._open[directory]
 
     async def _open_store(self, entry: _Open, directory: Path, lock: DataLock | None) -> Store:
         if lock is None:

@@ -1,0 +1,5 @@
+"""`python -m bullpen`."""
+
+from bullpen.cli.main import main
+
+main()

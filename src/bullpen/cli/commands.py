@@ -1,0 +1,178 @@
+"""The slash commands of the line-mode client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from bullpen.cli.desk import Desk
+from bullpen.cli.inert import inert_line
+from bullpen.cli.models import Choice, choices, make_ready, pick
+from bullpen.cli.sessions import find_session
+from bullpen.cli.view import View
+from bullpen.client.workspace import Room
+from bullpen.schema.session import Session
+
+HELP = """\
+  text            a prompt for the agent; while it works, the prompt waits its turn
+  1, 2, …         answers the ask that is shown
+  /sessions       list the sessions            /switch N      enter session N of that list
+  /new [title]    start a new session          /history       print this session from its beginning
+  /queue          list the waiting prompts     /drop N        take waiting prompt N back
+  /cancel         cancel the running turn      /show          print the open ask in full
+  /model [name]   list or choose models        /skip          answer a question with nothing
+  /who            who is attached              /quit          leave (also Ctrl-D; the turn goes on)
+  //text          a prompt that begins with a slash
+  Ctrl-C cancels the running turn, twice leaves."""
+
+
+class Commands:
+    """What can be done beside prompting. Every command may raise what the server says against it."""
+
+    def __init__(self, room: Room, view: View, desk: Desk) -> None:
+        self._room = room
+        self._view = view
+        self._desk = desk
+        self._listed: list[Session] = []
+        self._offered: list[Choice] = []
+        self._all: dict[str, Callable[[str], Awaitable[None]]] = {
+            "help": self._help,
+            "sessions": self._sessions,
+            "switch": self._switch,
+            "new": self._new,
+            "history": self._history,
+            "queue": self._queue,
+            "drop": self._drop,
+            "cancel": self.cancel,
+            "show": self._show,
+            "skip": self._skip,
+            "model": self._model,
+            "who": self._who,
+        }
+
+    async def run(self, line: str) -> None:
+        """Carry out a line that begins with a slash."""
+        name, _, rest = line[1:].partition(" ")
+        command = self._all.get(name)
+        if command is None:
+            self._view.note(
+                f"there is no /{inert_line(name)}; /help lists what there is (//… sends it as a prompt)"
+            )
+        else:
+            await command(rest.strip())
+
+    # Models
+
+    async def offer_models(self, heading: str) -> None:
+        """List the models that could be used; the next line may be the number of one."""
+        self._offered = await choices(self._room)
+        rows = [
+            f"  {number:>2} {inert_line(c.label)}  ({c.name})" for number, c in enumerate(self._offered, 1)
+        ]
+        hint = "  others: set the provider's key (OPENAI_API_KEY …) or write it into bullpen.json"
+        self._view.block("\n".join([heading, *rows, hint]))
+
+    async def choose_model(self, text: str) -> bool:
+        """Take a line as the choice among the offered models; whether it was one. Other lines end the choosing."""
+        offered, self._offered = self._offered, []
+        if not offered or not text.isdecimal():
+            return False
+        if not 1 <= int(text) <= len(offered):
+            self._offered = offered
+            self._view.note(f"a number from 1 to {len(offered)}, please")
+            return True
+        await self._take_model(offered[int(text) - 1])
+        return True
+
+    async def _model(self, wanted: str) -> None:
+        if wanted:
+            await self._take_model(pick(wanted, await choices(self._room)))
+        else:
+            await self.offer_models("models (choose by number):")
+
+    async def _take_model(self, choice: Choice) -> None:
+        await make_ready(self._room, choice)
+        self._view.note(f"model: {choice.name}, for everybody in this workspace")
+
+    # Sessions
+
+    async def _sessions(self, _rest: str) -> None:
+        self._listed = self._room.sessions
+        rows = [f"  {number:>2} {self._describe(session)}" for number, session in enumerate(self._listed, 1)]
+        self._view.block("\n".join(rows) or "  no sessions yet: the first prompt starts one")
+
+    def _describe(self, session: Session) -> str:
+        marks = [
+            "here" if session.id == self._room.current_session else "",
+            "busy" if session.is_busy else "",
+            f"{session.attached_clients} in it" if session.attached_clients else "",
+        ]
+        told = ", ".join(mark for mark in marks if mark)
+        return f"{inert_line(session.title) or 'untitled'}  {session.id[:8]}  {told}".rstrip()
+
+    async def _switch(self, wanted: str) -> None:
+        listed = self._listed or self._room.sessions
+        if wanted.isdecimal() and 1 <= int(wanted) <= len(listed):
+            session = listed[int(wanted) - 1]
+        elif wanted and not wanted.isdecimal():
+            session = find_session(self._room, wanted)
+        else:
+            self._view.note("which one? /sessions numbers them")
+            return
+        await self._view.enter(session)
+        self._desk.show(again=True)
+
+    async def _new(self, title: str) -> None:
+        session = await self._room.new_session(title or "New Session")
+        self._view.start_over()
+        self._view.block(f"— new session {session.id[:8]} —")
+
+    async def _history(self, _rest: str) -> None:
+        self._view.start_over()
+        self._view.show_all()
+
+    # Turns and prompts
+
+    async def cancel(self, _rest: str = "") -> None:
+        """Cancel the running turn and what waits behind it."""
+        if not self._room.current_session:
+            self._view.note("nothing is running")
+            return
+        for text in await self._room.cancel():
+            self._view.note(f"dropped: {inert_line(text)}")
+
+    async def _queue(self, _rest: str) -> None:
+        waiting = await self._room.queue() if self._room.current_session else []
+        rows = [
+            f"  {number:>2} {inert_line(p.text)}" + (f"  ({inert_line(p.author)})" if p.author else "")
+            for number, p in enumerate(waiting, 1)
+        ]
+        self._view.block("\n".join(rows) or "  nothing waits")
+
+    async def _drop(self, wanted: str) -> None:
+        waiting = await self._room.queue() if self._room.current_session else []
+        if not wanted.isdecimal() or not 1 <= int(wanted) <= len(waiting):
+            self._view.note("which one? /queue numbers them")
+            return
+        await self._room.withdraw(waiting[int(wanted) - 1].seq)
+
+    # Asks and people
+
+    async def _show(self, _rest: str) -> None:
+        if not self._desk.show(whole=True):
+            self._view.note("nothing is asked")
+
+    async def _skip(self, _rest: str) -> None:
+        if not await self._desk.skip():
+            self._view.note("no question is open")
+
+    async def _who(self, _rest: str) -> None:
+        rows = []
+        for client in await self._room.clients():
+            session = self._room.session(client.current_session)
+            where = f"  in “{inert_line(session.title)}”" if session else ""
+            me = " (you)" if client.client_id == self._room.client_id else ""
+            rows.append(f"  {inert_line(client.name) or client.client_id[:8]}{me}{where}")
+        self._view.block("\n".join(rows) or "  nobody")
+
+    async def _help(self, _rest: str) -> None:
+        self._view.block(HELP)
