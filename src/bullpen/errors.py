@@ -30,6 +30,9 @@
     │   └── StoreTooNew
     ├── ConfigError
     ├── ProviderError               the model's side failed; carries title, details, retry advice
+    ├── ToolServerFailed            an outside tool server did not do what it was asked
+    │   └── ToolServerNotStarted
+    ├── TurnStuck                   the model repeats itself and would go on for ever
     ├── ToolFailed                  a result for the model, never the end of a turn
     ├── TurnCancelled               a write met the cancel mark of its own turn
     ├── AddressInUse
@@ -290,6 +293,34 @@ class ProviderError(BullpenError):
         self.status = status
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+
+
+class ToolServerFailed(BullpenError):
+    """An outside tool server did not do what it was asked; the message says why.
+
+    `is_lost` says that the connection is gone, or no longer known to the server; `is_foreign` that the server
+    does not know the way it was greeted.
+    """
+
+    code = "tool_server_failed"
+
+    def __init__(self, why: str, *, is_lost: bool = False, is_foreign: bool = False) -> None:
+        super().__init__(why)
+        self.is_lost = is_lost
+        self.is_foreign = is_foreign
+
+
+class ToolServerNotStarted(ToolServerFailed):
+    """The server could not be started at all."""
+
+    code = "tool_server_not_started"
+
+
+class TurnStuck(BullpenError):
+    code = "turn_stuck"
+
+    def __init__(self) -> None:
+        super().__init__("The model kept repeating the same tool calls, so the turn was stopped.")
 
 
 class ToolFailed(BullpenError):

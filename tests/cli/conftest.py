@@ -95,6 +95,11 @@ class Screen:
         subprocess.run([*self._tmux, "send-keys", "-t", self._name, "-l", text], check=True)
         self.send("Enter")
 
+    def paste(self, text: str) -> None:
+        """Text from the clipboard, marked as such."""
+        subprocess.run([*self._tmux, "set-buffer", "-b", "clip", text], check=True)
+        subprocess.run([*self._tmux, "paste-buffer", "-p", "-r", "-b", "clip", "-t", self._name], check=True)
+
     def resize(self, columns: int, rows: int) -> None:
         subprocess.run(
             [*self._tmux, "resize-window", "-t", self._name, "-x", str(columns), "-y", str(rows)], check=True

@@ -211,6 +211,34 @@ async def test_a_narrow_terminal_shows_the_end_of_a_long_line(server: StandIn, t
     await screen.until("x" * 30 + "\nyz" + "w" * 28 + "\nend!\n› ")
 
 
+async def test_the_line_can_be_edited(server: StandIn, terminal: Open) -> None:
+    """The usual keys, wide letters, what was sent before, and a paste of several lines."""
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    screen.send("-l", "漢字 wrold")
+    screen.send("BSpace", "BSpace", "BSpace", "BSpace")
+    screen.send("-l", "orld")
+    screen.send("Home")
+    screen.send("-l", "hello ")
+    await screen.until("› hello 漢字 world")
+    screen.send("End", "C-w")
+    screen.send("-l", "Ana")
+    screen.send("Left", "Left", "Left", "-", "C-e", "Enter")
+    await server.until(lambda: len(server.calls("POST /workspaces/w1/agent")) == 1)
+    screen.send("Up", "Up", "Down", "Up")
+    screen.send("-l", "!")
+    screen.send("C-a", "C-k")
+    screen.send("Down", "Up", "Enter")
+    await server.until(lambda: len(server.calls("POST /workspaces/w1/agent")) == 2)
+    screen.paste("one\n\x03two\tthree\n")
+    await screen.until("› one⏎two    three⏎")
+    screen.send("Enter")
+    await server.until(lambda: len(server.calls("POST /workspaces/w1/agent")) == 3)
+    prompts = [r.json["prompt"] for r in server.calls("POST /workspaces/w1/agent")]
+    assert prompts == ["hello 漢字 -Ana", "hello 漢字 -Ana", "one\ntwo    three"]
+
+
 async def test_lines_from_a_pipe_are_prompts(server: StandIn, bullpen: Command) -> None:
     """Then there is no input line, and the end of the pipe leaves."""
     talk(server)

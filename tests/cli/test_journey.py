@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator
@@ -105,6 +106,9 @@ def watch(host: Host, workspace: str, cursor: str = "") -> subprocess.Popen[str]
     """A third client: curl on the event stream."""
     url = f"http://x/v1/workspaces/{workspace}/events?client_id=11111111-1111-4111-8111-111111111111"
     again = ["-H", f"Last-Event-ID: {cursor}"] if cursor else []
+    if shutil.which("curl") is None:
+        assert not os.environ.get("CI"), "curl is needed for this test"
+        pytest.skip("curl is not installed")
     command = ["curl", "-sN", "--unix-socket", str(host.address.path), *again, url]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -138,8 +142,8 @@ async def test_two_terminals_and_curl_share_everything(
             "› please build it", "I will build it.", "command: echo made > out.txt", "1 allow once"
         )
     ben.type("1")
-    await ana.until("allowed by ben", "✓ made", "It is built.")
-    await ben.until("✓ made", "It is built.")
+    await ana.until("you › please build it", "allowed by ben", "✓ made", "It is built.")
+    await ben.until("ana › please build it", "✓ made", "It is built.")
     assert (home / "project" / "out.txt").read_text() == "made\n"
 
     ben.type("go slow")
@@ -206,8 +210,10 @@ async def test_run_answers_and_leaves_nothing_behind(host: Host, bullpen: Comman
     assert (done.returncode, done.stdout, done.stderr) == (0, "Hello to you.\n", "")
     again = await bullpen("run", "-C", "hello again")
     assert again.stdout == "Hello to you.\n"
-    told = json.loads((await bullpen("ps", "--json")).stdout)
-    assert told["workspaces"] == []
+    with anyio.fail_after(20):
+        while json.loads((await bullpen("ps", "--json")).stdout)["workspaces"]:
+            # The workspace finishes what it has to finish, and closes.
+            pass
 
 
 @pytest.mark.usefixtures("script")

@@ -214,17 +214,41 @@ async def test_a_lost_log_has_everything_read_again(server: StandIn) -> None:
         assert server.calls("/events")[-1].headers["last-event-id"] == "e1-40"
 
 
-async def test_the_end_of_a_run_that_fell_into_a_gap_is_found_in_the_store(server: StandIn) -> None:
-    """Nobody waits for ever for an event that no longer exists."""
+async def test_the_ends_of_runs_that_fell_into_a_gap_are_found_in_the_store(server: StandIn) -> None:
+    """Nobody waits for ever for an event that no longer exists; what still waits or works goes on."""
+    talk(server)
+    server.sessions["s1"]["is_busy"] = True
+    async with enter(server) as room:
+        runs = [await room.prompt(text, session="s1", run_id=text) for text in ("go", "fail", "work", "wait")]
+        server.cut()
+        server.queue = [{"seq": 4, "session_id": "s1", "run_id": "wait", "text": "wait", "created_at": 1}]
+        server.messages["s1"] += [
+            message("m3", "go", role="user"),
+            message("m4", "calling", finish="tool_use"),
+            message("m5", "done", finish="end_turn"),
+            message("m6", "fail", role="user"),
+            message("m7", "half", finish="error"),
+            message("m8", "work", role="user"),
+            message("m9", "so far"),
+        ]
+        server.seq = 40
+        server.lose_log()
+        ends = [await room.wait_for(run) for run in runs[:2]]
+        assert (room.end_of("work"), room.end_of("wait")) == (None, None)
+    assert ends == [
+        RunComplete(session_id="s1", run_id="go", message_id="m5", text="done"),
+        RunComplete(session_id="s1", run_id="fail", message_id="m7", text="half"),
+    ]
+
+
+async def test_a_run_of_which_nothing_is_left_was_dropped(server: StandIn) -> None:
     talk(server)
     async with enter(server) as room:
         run = await room.prompt("go", session="s1")
         server.cut()
-        server.messages["s1"].append(message("m3", "done", finish="end_turn"))
         server.seq = 40
         server.lose_log()
-        end = await room.wait_for(run)
-    assert end == RunComplete(session_id="s1", run_id=run, message_id="m3", text="done")
+        assert (await room.wait_for(run)).cancelled
 
 
 async def test_a_prompt_whose_answer_was_lost_runs_once(server: StandIn) -> None:

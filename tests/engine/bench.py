@@ -7,8 +7,9 @@ lies outside: the model (`Puppet`), the world (`Gate`, a tool that waits) and th
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -25,10 +26,11 @@ from bullpen.engine.hooks import Hooks
 from bullpen.engine.recovery import recover
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
-from bullpen.errors import ProviderError
+from bullpen.errors import ProviderError, ToolFailed
 from bullpen.providers.base import (
     ModelEvent,
     ModelRequest,
+    Provider,
     ReasoningDelta,
     ReasoningDone,
     StepDone,
@@ -38,7 +40,7 @@ from bullpen.providers.base import (
     Usage,
 )
 from bullpen.schema.agent import Model, SelectedModel
-from bullpen.schema.api import PermissionAnswer
+from bullpen.schema.api import GrantedPermission, PermissionAnswer
 from bullpen.schema.asks import PermissionRequest, Question
 from bullpen.schema.events import CLASSES, RunComplete
 from bullpen.schema.message import FinishReason, Message, decode_message
@@ -50,7 +52,7 @@ from bullpen.store.tx import Tx, Work
 from bullpen.system.clock import SystemClock
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
-from bullpen.tools.base import Outcome, Tool, ToolContext, ToolFailed, tool
+from bullpen.tools.base import Outcome, Tool, ToolContext, tool
 from bullpen.workspace.trail import Trail
 
 T = TypeVar("T")
@@ -58,6 +60,9 @@ T = TypeVar("T")
 WORKSPACE = "w1"
 SESSION = "s1"
 TITLE = "Chosen by a person"
+
+PATIENCE_S = float(os.environ.get("BULLPEN_PATIENCE", "20"))
+"""How long a test waits for something that is certain to come: long enough for a loaded machine."""
 
 
 # The model
@@ -119,9 +124,11 @@ class Puppet:
         self.titles: asyncio.Queue[Answering] = asyncio.Queue()
 
     async def next(self) -> Answering:
-        return await self.asked.get()
+        """The next step that the engine asks for."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.asked.get()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         answering = Answering(request)
         if request.purpose == "title":
             self.titles.put_nowait(answering)
@@ -142,18 +149,27 @@ class Gate:
     """A place where a tool waits for the test."""
 
     def __init__(self) -> None:
-        self.entered: asyncio.Queue[str] = asyncio.Queue()
+        self._entered: asyncio.Queue[str] = asyncio.Queue()
         self.left: list[str] = []
         self._open: dict[str, asyncio.Event] = {}
         self.effects: list[str] = []
 
     async def wait(self, name: str) -> None:
         opened = self._open.setdefault(name, asyncio.Event())
-        self.entered.put_nowait(name)
+        self._entered.put_nowait(name)
         try:
             await opened.wait()
         finally:
             self.left.append(name)
+
+    async def entered(self) -> str:
+        """The next tool that has come to wait."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._entered.get()
+
+    def open_all(self) -> None:
+        for opened in self._open.values():
+            opened.set()
 
     def open(self, name: str) -> None:
         self._open.setdefault(name, asyncio.Event()).set()
@@ -275,7 +291,7 @@ class BenchAgent:
         self._puppet = puppet
         self._tools = tools
 
-    def provider(self, provider_id: str) -> Puppet:
+    def provider(self, provider_id: str) -> Provider:
         self.on_provider()
         return self._puppet
 
@@ -362,7 +378,8 @@ class Watcher:
                     return event.payload
             if self.trail.subscription.closed:
                 raise AssertionError(f"the stream ended before a {kind}")
-            await self.trail.subscription.wake.wait()
+            async with asyncio.timeout(PATIENCE_S):
+                await self.trail.subscription.wake.wait()
 
     async def run_complete(self, run_id: str = "") -> RunComplete:
         done: RunComplete = await self.until("run_complete", lambda p: run_id in ("", p.run_id))
@@ -392,9 +409,7 @@ class Bench:
     # People
 
     def watch(self, *, deltas: bool = False, after: str | None = None) -> Watcher:
-        return Watcher(
-            Trail(self.store, WORKSPACE, self.store.feeds[WORKSPACE], deltas=deltas, after=after)
-        )
+        return Watcher(Trail(self.store, WORKSPACE, self.store.feeds[WORKSPACE], deltas=deltas, after=after))
 
     async def session(self, session_id: str = SESSION, title: str = TITLE) -> Session:
         return await self.store.write(lambda tx: sessions.create(tx, WORKSPACE, session_id, title))
@@ -412,7 +427,7 @@ class Bench:
         return await self.watcher.run_complete(run_id)
 
     async def grant(self, request: PermissionRequest, action: str = "allow", by: str = "ana") -> bool:
-        return await self.services.permissions.grant(PermissionAnswer(permission=request, action=action), by)
+        return await self.services.permissions.grant(answer_to(request, action), by)
 
     # What is stored
 
@@ -452,16 +467,24 @@ class Bench:
         return [told(Seen(f"e-{e.seq}", e.kind, e.action, _payload(e.kind, e.body))) for e in page.events]
 
     async def refuse_writes(self, refuse: bool) -> None:
-        """Let the database behave as on a disk that takes nothing, or mend it."""
+        """Let the database behave as on a disk that takes nothing more, or mend it."""
 
         async def work(tx: Tx) -> None:
-            await tx.rows(f"PRAGMA query_only={int(refuse)}")
+            for table in ("events", "chunks", "prompts"):
+                if refuse:
+                    await tx.run(
+                        f"""CREATE TEMP TRIGGER refuse_{table} BEFORE INSERT ON main.{table}
+                            BEGIN SELECT RAISE(ABORT, 'the disk takes nothing'); END"""
+                    )
+                else:
+                    await tx.run(f"DROP TRIGGER IF EXISTS refuse_{table}")
 
         await self.store.write(work, durable=False)
 
     async def settled(self) -> None:
         """Until no session has a runner any more."""
-        await self.runner.until_idle()
+        async with asyncio.timeout(PATIENCE_S):
+            await self.runner.until_idle()
 
     async def crash_into(self, directory: Path) -> None:
         """Copy what a killed process would leave behind: the writer's thread copies between two commits."""
@@ -473,6 +496,10 @@ class Bench:
                     shutil.copy(self.store.directory / name, directory / name)
 
         await self.store.write(copy, durable=False)
+
+
+def answer_to(request: PermissionRequest, action: str, reason: str = "") -> PermissionAnswer:
+    return PermissionAnswer(permission=GrantedPermission(id=request.id), action=action, reason=reason)
 
 
 def _payload(kind: str, body: bytes) -> Any:
@@ -540,7 +567,9 @@ async def open_bench(
             clock=clock,
             jitter=lambda: 0.0,
             agent=lambda: agent,
-            permissions=Permissions(store, WORKSPACE, skip=skip, allowed=lambda: agent.settings.allowed_tools),
+            permissions=Permissions(
+                store, WORKSPACE, skip=skip, allowed=lambda: agent.settings.allowed_tools
+            ),
             questions=Questions(store, WORKSPACE),
             jobs=Jobs({}, processes),
         )
@@ -554,6 +583,7 @@ async def open_bench(
             try:
                 yield bench
             finally:
+                gate.open_all()
                 store.close_feed(WORKSPACE)
                 tasks.cancel_scope.cancel()
 
@@ -562,5 +592,10 @@ async def open_bench(
 async def summary_under_way(bench: Bench) -> AsyncIterator[Answering]:
     """Somebody waits for a summary, and the model is asked for it; leaves when they were answered."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.runner.summarize, SESSION)
+        tasks.start_soon(summarize, bench)
         yield await bench.puppet.next()
+
+
+async def summarize(bench: Bench) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await bench.runner.summarize(SESSION)

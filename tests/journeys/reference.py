@@ -19,6 +19,9 @@ from tests.journeys.stream import Stream
 
 T = TypeVar("T")
 
+Queue: Any = list[str] | None
+"""The texts that wait; null when there are none."""
+
 HOST = "api.crush.localhost"
 VERSION = "v0.83.0"
 BUILD_ID = "dm3k2p0c"
@@ -56,7 +59,9 @@ class ToolResult(msgspec.Struct):
 
 
 class Finish(msgspec.Struct):
-    reason: Literal["end_turn", "tool_use", "max_tokens", "canceled", "error", "content_filter", "unknown", "stop"]
+    reason: Literal[
+        "end_turn", "tool_use", "max_tokens", "canceled", "error", "content_filter", "unknown", "stop"
+    ]
     time: int
     message: str = ""
     details: str = ""
@@ -345,7 +350,7 @@ class Inner(msgspec.Struct):
 
 def decode_lines(lines: list[bytes]) -> list[tuple[str, str, msgspec.Struct]]:
     """What the client makes of a stream: each `data:` line is one whole event, everything else is noise."""
-    events = []
+    events: list[tuple[str, str, msgspec.Struct]] = []
     for line in list(lines):
         if not line.startswith(b"data:"):
             continue
@@ -375,7 +380,11 @@ class ReferenceClient:
     def send(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """A call as the original sends it: no client id, no agent of ours, JSON even without a body."""
         content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode() + b"\n"
-        headers = {"Content-Type": "application/json", "User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Go-http-client/1.1",
+            "Accept-Encoding": "gzip",
+        }
         return self._http.request(method, path, content=content, headers=headers)
 
     def call(self, method: str, path: str, kind: type[T], body: Any = None) -> T:
@@ -416,14 +425,22 @@ class ReferenceClient:
         cached = self.workspace
         assert cached.env == []
         kept = {"path": cached.path, "data_dir": cached.data_dir, "debug": cached.debug, "yolo": cached.yolo}
-        body = {"id": cached.id, **kept, "channels": cached.channels, "env": None, "client_id": self.client_id}
+        body = {
+            "id": cached.id,
+            **kept,
+            "channels": cached.channels,
+            "env": None,
+            "client_id": self.client_id,
+        }
         self.workspace = self.call("POST", "/workspaces", Workspace, body)
         self.tell("POST", self.w("/agent/init"), {"interactive": True})
         self.subscribe()
 
     def subscribe(self, *, expect: int = 200) -> None:
         target = self.w(f"/events?client_id={self.client_id}")
-        self.stream = self.server.stream(target, {"Host": HOST, "User-Agent": "Go-http-client/1.1"}, expect=expect)
+        self.stream = self.server.stream(
+            target, {"Host": HOST, "User-Agent": "Go-http-client/1.1"}, expect=expect
+        )
 
     def resubscribe(self, *, expect: int = 200) -> None:
         """The stream has ended cleanly, which is the only end after which it tries again."""
@@ -469,7 +486,7 @@ class ReferenceClient:
             self.agent()
         self.call("GET", self.w("/permissions/skip"), dict[str, bool])
         if session_id:
-            self.call("GET", self.w(f"/agent/sessions/{session_id}/prompts/list"), list[str] | None)
+            self.call("GET", self.w(f"/agent/sessions/{session_id}/prompts/list"), Queue)
 
     def first_prompt(self, text: str) -> str:
         """Gives back the session's id."""
@@ -497,7 +514,7 @@ class ReferenceClient:
         self.call("GET", session + "/filetracker/files", list[str])
         messages = self.call("GET", session + "/messages", list[Message])
         self.call("GET", session + "/messages/user", list[Message])
-        self.call("GET", self.w(f"/agent/sessions/{session_id}/prompts/list"), list[str] | None)
+        self.call("GET", self.w(f"/agent/sessions/{session_id}/prompts/list"), Queue)
         return messages
 
     def events(self) -> list[tuple[str, str, msgspec.Struct]]:

@@ -56,7 +56,11 @@ def config(script: Script, **more: Any) -> dict[str, Any]:
 def gate(path: Path) -> dict[str, Any]:
     """A call of `bash` that lasts until `open_gate`: how a test holds a turn in the middle of a tool."""
     os.mkfifo(path)
-    return {"id": f"call_{path.name}", "name": "bash", "input": {"description": "wait", "command": f"cat {path}"}}
+    return {
+        "id": f"call_{path.name}",
+        "name": "bash",
+        "input": {"description": "wait", "command": f"cat {path}"},
+    }
 
 
 def open_gate(path: Path) -> None:
@@ -75,7 +79,9 @@ class Bullpen:
         self.config = home / "config" / "bullpen"
         for name in ("config", "data", "cache", "run", "tmp", "projects"):
             (home / name).mkdir(mode=0o700)
-        self.env = {key: os.environ[key] for key in ("PATH", "LANG", "COVERAGE_PROCESS_START") if key in os.environ}
+        self.env = {
+            key: os.environ[key] for key in ("PATH", "LANG", "COVERAGE_PROCESS_START") if key in os.environ
+        }
         self.env |= {
             "HOME": str(home),
             "XDG_CONFIG_HOME": str(home / "config"),

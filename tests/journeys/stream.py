@@ -40,7 +40,9 @@ class Seen:
     def __str__(self) -> str:
         if self.kind == "message":
             kinds = ",".join(part["type"] for part in self.data["parts"])
-            return f"{self.id} message/{self.action} {self.data['role']} [{kinds}] {text_of(self.data)[:40]!r}"
+            return (
+                f"{self.id} message/{self.action} {self.data['role']} [{kinds}] {text_of(self.data)[:40]!r}"
+            )
         return f"{self.id} {self.kind}/{self.action} {json.dumps(self.data)[:120]}"
 
 

@@ -66,7 +66,9 @@ def test_killed_while_streaming(bullpen: Bullpen) -> None:
     stream.speaking(session_id, "word60")
     client = crash(client)
     stream.wait_end()
-    shown = [text_of(e.data) for e in stream.events if e.kind == "message" and e.data["role"] == "assistant"][-1]
+    shown = [text_of(e.data) for e in stream.events if e.kind == "message" and e.data["role"] == "assistant"][
+        -1
+    ]
     user, answer = check_ended(client, session_id)
     assert text_of(user) == "talk"
     assert text_of(answer).startswith(shown)
@@ -168,7 +170,10 @@ def test_killed_right_after_accepting(bullpen: Bullpen) -> None:
 
 def test_what_was_queued_runs_once_after_a_crash(bullpen: Bullpen) -> None:
     """The turn that ran is ended, the prompts behind it run in their order when the workspace is opened again."""
-    script = [{"when": "hang", "say": "working", "hang": True}, *({"when": f"p{n}", "say": f"a{n}"} for n in (1, 2))]
+    script: list[dict[str, Any]] = [
+        {"when": "hang", "say": "working", "hang": True},
+        *({"when": f"p{n}", "say": f"a{n}"} for n in (1, 2)),
+    ]
     client = bullpen.attach(bullpen.project(*script))
     stream, session_id = client.stream(), client.session()
     client.prompt(session_id, "hang", "r0")
@@ -180,7 +185,14 @@ def test_what_was_queued_runs_once_after_a_crash(bullpen: Bullpen) -> None:
     again.completion("r2")
     ends = [(d["run_id"], d.get("text"), "error" in d) for d in again.seen("run_complete")]
     assert ends == [("r0", "working", True), ("r1", "a1", False), ("r2", "a2", False)]
-    assert [text_of(m) for m in check_ended(client, session_id)] == ["hang", "working", "p1", "a1", "p2", "a2"]
+    assert [text_of(m) for m in check_ended(client, session_id)] == [
+        "hang",
+        "working",
+        "p1",
+        "a1",
+        "p2",
+        "a2",
+    ]
     check_no_gap(stream, again, client)
 
 

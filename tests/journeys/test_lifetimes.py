@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
+import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.journeys.server import Bullpen, Client, gate, open_gate, until
@@ -39,7 +42,11 @@ def test_a_turn_goes_on_with_nobody_attached(bullpen: Bullpen) -> None:
 
 def test_a_queue_is_worked_off_with_nobody_attached(bullpen: Bullpen) -> None:
     pipe = bullpen.home / "pipe"
-    script = [{"when": "first", "calls": [gate(pipe)]}, {"when": "first", "say": "a1"}, {"when": "next", "say": "a2"}]
+    script: list[dict[str, Any]] = [
+        {"when": "first", "calls": [gate(pipe)]},
+        {"when": "first", "say": "a1"},
+        {"when": "next", "say": "a2"},
+    ]
     client = bullpen.attach(bullpen.project(*script), outlive=True)
     stream, session_id = client.stream(), client.session()
     client.prompt(session_id, "first", "r1", permissions="allow")
@@ -156,6 +163,27 @@ def test_another_client_keeps_the_workspace(bullpen: Bullpen) -> None:
     stream.speaking(session_id, "working")
     one.leave()
     assert two.is_busy(session_id)
+
+
+def test_a_data_directory_is_left_and_taken_again(bullpen: Bullpen) -> None:
+    """Its last workspace closes while another one opens: nobody is told that somebody else has it."""
+    data_dir = str(bullpen.home / "own")
+    statuses: list[int] = []
+
+    def come_and_go(path: Path) -> None:
+        with bullpen.connect() as http:
+            for _ in range(15):
+                client_id = str(uuid.uuid4())
+                body = {"path": str(path), "data_dir": data_dir, "client_id": client_id}
+                statuses.append(http.post("/workspaces", json=body).status_code)
+                http.delete(f"/clients/{client_id}")
+
+    threads = [threading.Thread(target=come_and_go, args=(bullpen.project(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {200}
 
 
 # The server

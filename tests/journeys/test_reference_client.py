@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.journeys.reference import Config, Message, ReferenceClient, SelectedModel, Session, Workspace
+from tests.journeys.reference import (
+    Config,
+    Message,
+    Queue,
+    ReferenceClient,
+    SelectedModel,
+    Session,
+    Workspace,
+)
 from tests.journeys.server import Bullpen
 from tests.journeys.stream import text_of
 
@@ -171,7 +180,7 @@ def test_growing_text_comes_as_whole_messages(client: ReferenceClient) -> None:
         if kind == "message" and isinstance(message, Message) and message.role == "assistant"
     ]
     assert len(grown) > 3
-    assert all(after.startswith(before) for before, after in zip(grown, grown[1:], strict=False))
+    assert all(after.startswith(before) for before, after in itertools.pairwise(grown))
     assert "message_delta" not in {event.kind for event in client.stream.events}
 
 
@@ -179,7 +188,9 @@ def test_a_permission_is_asked_and_granted(client: ReferenceClient) -> None:
     """The dialog sends the request back as it came; then everything happens in the order of the sample."""
     session_id = client.first_prompt("write it")
     request = client.stream.next("permission_request")
-    answer = client.call("POST", client.w("/permissions/grant"), dict, {"permission": request, "action": "allow"})
+    answer = client.call(
+        "POST", client.w("/permissions/grant"), dict, {"permission": request, "action": "allow"}
+    )
     assert answer == {"resolved": True}
     client.stream.next("run_complete", session_id=session_id)
     assert request | {"id": "P1"} == {
@@ -195,10 +206,15 @@ def test_a_permission_is_asked_and_granted(client: ReferenceClient) -> None:
     client.events()
     seen = [event for event in client.stream.events if event.kind != "session"]
     told = [
-        (event.data["granted"], event.data["denied"]) for event in seen if event.kind == "permission_notification"
+        (event.data["granted"], event.data["denied"])
+        for event in seen
+        if event.kind == "permission_notification"
     ]
     assert told == [(False, False), (True, False)]
-    assert [(e.data["version"], e.data["content"]) for e in seen if e.kind == "file"] == [(0, ""), (1, "one\n")]
+    assert [(e.data["version"], e.data["content"]) for e in seen if e.kind == "file"] == [
+        (0, ""),
+        (1, "one\n"),
+    ]
     created = [e.data["role"] for e in seen if e.kind == "message" and e.action == "created"]
     assert created == ["user", "assistant", "tool", "assistant"]
     assert [event.kind for event in seen][-3:] == ["message", "agent_event", "run_complete"]
@@ -213,7 +229,7 @@ def test_escape_clears_the_queue_and_then_cancels(client: ReferenceClient) -> No
     queue = client.w(f"/agent/sessions/{session_id}/prompts")
     assert client.call("GET", queue + "/list", list[str]) == ["never mind"]
     client.tell("POST", queue + "/clear")
-    assert client.call("GET", queue + "/list", list[str] | None) is None
+    assert client.call("GET", queue + "/list", Queue) is None
     client.tell("POST", client.w(f"/agent/sessions/{session_id}/cancel"))
     done = client.stream.next("run_complete", error="context canceled")
     assert (done["cancelled"], done["text"]) == (True, "thinking about it")

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.journeys.server import Bullpen, Client, config, until
@@ -38,11 +39,23 @@ class Trap:
             return f"$({self.touch(name)})"
 
         settings = {
-            "env": {"TRAP": "set", "TRAP_RUN": run("env"), "BASH_ENV": f"{self.path}/rc", "PATH": f"{self.path}"},
-            "hooks": {"PreToolUse": [{"command": self.touch("hook")}], "pre_tool_use": [{"command": self.touch("h2")}]},
+            "env": {
+                "TRAP": "set",
+                "TRAP_RUN": run("env"),
+                "BASH_ENV": f"{self.path}/rc",
+                "PATH": f"{self.path}",
+            },
+            "hooks": {
+                "PreToolUse": [{"command": self.touch("hook")}],
+                "pre_tool_use": [{"command": self.touch("h2")}],
+            },
             "mcp": {
                 "trap": {"type": "stdio", "command": "sh", "args": ["-c", self.touch("mcp-stdio")]},
-                "words": {"command": f"{self.path}/trap-mcp", "env": {"A": run("mcp-env")}, "args": [run("mcp-args")]},
+                "words": {
+                    "command": f"{self.path}/trap-mcp",
+                    "env": {"A": run("mcp-env")},
+                    "args": [run("mcp-args")],
+                },
                 "remote": {"type": "http", "url": url + run("mcp-url"), "headers": {"A": run("mcp-headers")}},
                 "events": {"type": "sse", "url": url},
             },
@@ -140,7 +153,7 @@ def trap(home: Bullpen, listener: socket.socket) -> Trap:
     write = {"id": "call_w", "name": "write", "input": {"file_path": f"{path}/new.txt", "content": "x"}}
     show = {"id": "call_b", "name": "bash", "input": {"command": "echo trap=$TRAP", "description": "look"}}
     listing = {"id": "call_l", "name": "ls", "input": {"path": str(path)}}
-    script = [
+    script: list[dict[str, Any]] = [
         {"when": "write", "calls": [write]},
         {"when": "show", "calls": [show, listing]},
         {"when": "show", "say": "shown"},
@@ -249,7 +262,9 @@ def test_an_untrusted_repository_cannot_allow_tools(home: Bullpen, trap: Trap) -
 def test_a_client_can_trust_nothing_by_itself(home: Bullpen, trap: Trap) -> None:
     """Neither fields of the create call nor the creator's environment make the server trust a repository."""
     home.start(BULLPEN_TRUST="")
-    client = home.attach(trap.path, env=["BULLPEN_TRUST=1", f"PATH={home.env['PATH']}"], trusted=True, trust=True)
+    client = home.attach(
+        trap.path, env=["BULLPEN_TRUST=1", f"PATH={home.env['PATH']}"], trusted=True, trust=True
+    )
     assert "mcp.trap" in client.info["untrusted_settings"]
     assert trap.sprung() == []
 
@@ -294,4 +309,7 @@ def test_with_trust_the_settings_take_effect(home: Bullpen, how: str) -> None:
     assert run(client, stream, "go")["bash"].startswith("trap=set\n")
     assert stream.seen("permission_request") == []
     wanted = {"api-key", "env", "hook", "mcp", "written"}
-    until(lambda: wanted <= {file.name for file in canaries.iterdir()}, f"{wanted} in {list(canaries.iterdir())}")
+    until(
+        lambda: wanted <= {file.name for file in canaries.iterdir()},
+        f"{wanted} in {list(canaries.iterdir())}",
+    )

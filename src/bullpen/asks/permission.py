@@ -83,12 +83,14 @@ class Permissions:
         """A person's answer; False when the ask was resolved before or never was."""
         if answer.action not in ACTIONS:
             raise BadRequest("invalid permission action")
-        granted = answer.action != "deny"
         ask_id = answer.permission.id
-        won = await self._store.write(lambda tx: self._decide(tx, ask_id, answer.action, by))
-        if won:
-            self._pending.resolve(ask_id, Verdict(granted, answer.reason))
-        return won
+        verdict = Verdict(answer.action != "deny", answer.reason)
+
+        def decided(won: bool) -> None:
+            if won:
+                self._pending.resolve(ask_id, verdict)
+
+        return await self._store.write(lambda tx: self._decide(tx, ask_id, answer.action, by), then=decided)
 
     async def _let_through(
         self, request: PermissionRequest, call: Call, fingerprint: str, *, told: bool
@@ -96,7 +98,7 @@ class Permissions:
         async def work(tx: Tx) -> None:
             await guard(tx, self._workspace, call.turn)
             if told:
-                await asks.note_granted(tx, self._workspace, request.tool_call_id)
+                await asks.note_granted(tx, self._workspace, request)
             if call.effects:
                 await self._intend(tx, call, request.tool_call_id, fingerprint)
 
@@ -106,7 +108,7 @@ class Permissions:
         async def work(tx: Tx) -> bool:
             await guard(tx, self._workspace, call.turn)
             if await asks.has_grant(tx, self._workspace, request, fingerprint):
-                await asks.note_granted(tx, self._workspace, request.tool_call_id)
+                await asks.note_granted(tx, self._workspace, request)
                 await self._intend(tx, call, request.tool_call_id, fingerprint)
                 return True
             await asks.open_permission(
@@ -123,16 +125,11 @@ class Permissions:
             self._pending.forget(request.id)
 
     async def _decide(self, tx: Tx, ask_id: str, action: str, by: str) -> bool:
-        ask = await asks.answer(
-            tx,
-            self._workspace,
-            ask_id,
-            "denied" if action == "deny" else "granted",
-            by=by,
-            answer=action.encode(),
-        )
-        if ask is None:
+        ask = await asks.get_open(tx, self._workspace, ask_id)
+        if ask is None or ask.kind != "permission":
             return False
+        state: asks.State = "denied" if action == "deny" else "granted"
+        await asks.answer(tx, self._workspace, ask_id, state, by=by, answer=action.encode())
         if action != "deny":
             await asks.intend(
                 tx,

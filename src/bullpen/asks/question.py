@@ -59,10 +59,11 @@ class Questions:
             body = encode(answer.responses)
             return await asks.answer(tx, self._workspace, ask.id, "answered", by=by, answer=body) is not None
 
-        won = await self._store.write(work)
-        if won:
-            self._pending.resolve(answer.batch_request_id, Answered(answer.responses))
-        return won
+        def answered(won: bool) -> None:
+            if won:
+                self._pending.resolve(answer.batch_request_id, Answered(answer.responses))
+
+        return await self._store.write(work, then=answered)
 
     async def cancel(self, batch_id: str, by: str) -> bool:
         """Without an id the oldest open batch is meant."""
@@ -75,10 +76,11 @@ class Questions:
             await asks.answer(tx, self._workspace, chosen.id, "cancelled", by=by)
             return chosen.id
 
-        cancelled = await self._store.write(work)
-        if cancelled:
-            self._pending.resolve(cancelled, Answered(None))
-        return bool(cancelled)
+        def cancelled(batch: str) -> None:
+            if batch:
+                self._pending.resolve(batch, Answered(None))
+
+        return bool(await self._store.write(work, then=cancelled))
 
 
 def open_asks_json(open_asks: list[asks.Ask]) -> bytes:

@@ -91,7 +91,7 @@ class Commands:
 
     async def _take_model(self, choice: Choice) -> None:
         await make_ready(self._room, choice)
-        self._view.note(f"model: {choice.name}, for everybody in this workspace")
+        self._view.note(f"model: {inert_line(choice.name)}, for everybody in this workspace")
 
     # Sessions
 

@@ -32,7 +32,7 @@ def command(path: str, host: str | None, as_json: bool) -> int:
 
     findings = all_checks(directory_of(path), find_address(host))
     if as_json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False))
+        click.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
         for finding in findings:
             click.echo(f"{MARKS[finding.status]}  {finding.check}: {inert_line(finding.detail)}")

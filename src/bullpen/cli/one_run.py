@@ -6,6 +6,7 @@ completion's text is the authority; what was not printed by then is printed from
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -117,7 +118,7 @@ class Run:
                 status = await self._follow(updates, tasks)
             except BrokenPipeError:
                 # Nobody reads on: the work is not wanted any more.
-                await self._cancel()
+                await self._cancel(tasks)
                 raise
             tasks.cancel_scope.cancel()
         return INTERRUPTED if self._interrupts else status
@@ -197,7 +198,9 @@ class Run:
     def _print_json(self, kind: str, payload: Any, event_id: str = "", action: str = "created") -> None:
         if self._wish.as_json:
             line = {"id": event_id, "type": kind, "payload": {"type": action, "payload": payload}}
-            sys.stdout.write(encode(line).decode() + "\n")
+            text = encode(line).decode()
+            # A terminal must not obey what stands in it; escaped it is the same JSON.
+            sys.stdout.write((json.dumps(json.loads(text)) if sys.stdout.isatty() else text) + "\n")
             sys.stdout.flush()
 
     def _tell_denied(self, message: Message) -> None:
@@ -278,8 +281,12 @@ class Run:
                     tasks.cancel_scope.cancel()
                     return
                 self.say("cancelling … (Ctrl-C again leaves at once)")
-                tasks.start_soon(self._cancel)
+                tasks.start_soon(self._cancel, tasks)
 
-    async def _cancel(self) -> None:
-        with suppress(BullpenError):
+    async def _cancel(self, tasks: TaskGroup) -> None:
+        """Cancel the turn, whose end then ends us; when nobody can be told to, leave it."""
+        try:
             await self._room.cancel(self._session)
+        except BullpenError as exc:
+            self.say(f"the turn could not be cancelled: {inert_line(exc.message)}")
+            tasks.cancel_scope.cancel()

@@ -14,12 +14,11 @@ import shutil
 import signal
 import sys
 import termios
-import tty
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 import anyio
 
@@ -182,7 +181,7 @@ class LineTerminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._inputs: deque[Input] = deque()
         self._wake = anyio.Event()
-        self._saved: list[object] = []
+        self._saved: list[Any] = []
 
     @property
     def width(self) -> int:
@@ -273,9 +272,7 @@ class LineTerminal:
             self._hide()
             if self._column:
                 self._out.write("\n")
-            self._out.write(_PASTE_OFF)
-            self._out.flush()
-            termios.tcsetattr(self._source, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
+            self._give_back()
             self._saved = []
 
     async def next(self) -> Input:
@@ -285,8 +282,31 @@ class LineTerminal:
         return self._inputs.popleft()
 
     def _take(self) -> None:
-        tty.setcbreak(self._source, termios.TCSADRAIN)
+        """Have every key come to us one by one, also those that would send a signal: a paste may hold them."""
+        modes = termios.tcgetattr(self._source)
+        modes[0] &= ~termios.IXON
+        modes[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+        modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._source, termios.TCSADRAIN, modes)
         self._out.write(_PASTE_ON)
+
+    def _give_back(self) -> None:
+        self._out.write(_PASTE_OFF)
+        self._out.flush()
+        termios.tcsetattr(self._source, termios.TCSADRAIN, self._saved)
+
+    def _suspend(self) -> None:
+        """Ctrl-Z: the shell gets its terminal back until it lets us go on."""
+        if self._column:
+            self._out.write("\n")
+            self._column = 0
+        self._give_back()
+        os.kill(0, signal.SIGTSTP)
+        self._take()
+
+    def _interrupt(self) -> None:
+        self._put(Interrupt(dropped=bool(self._buffer)))
+        self._buffer, self._at = [], 0
 
     def _put(self, found: Input) -> None:
         self._inputs.append(found)
@@ -297,8 +317,7 @@ class LineTerminal:
             async for number in signals:
                 self._hide()
                 if number == signal.SIGINT:
-                    self._put(Interrupt(dropped=bool(self._buffer)))
-                    self._buffer, self._at = [], 0
+                    self._interrupt()
                 elif number == signal.SIGCONT:
                     # The shell in between has set the terminal up for itself.
                     self._take()
@@ -334,6 +353,13 @@ class LineTerminal:
                 self._is_pasting = False
             case "\n" | "\r" if not self._is_pasting:
                 self._send()
+            case _ if self._is_pasting and key not in "\r\n\t":
+                if key.isprintable():
+                    self._insert(key)
+            case "\x03":
+                self._interrupt()
+            case "\x1a":
+                self._suspend()
             case "\x04":
                 if not self._buffer:
                     self._put(End())

@@ -102,13 +102,13 @@ class View:
             self._mine.remove(text)
 
     def learn_authors(self, waiting: tuple[QueuedPrompt, ...]) -> None:
-        """A waiting prompt names its author, which its message later does not."""
+        """A waiting prompt names its author; messages of older servers do not."""
         self._authors.update({prompt.text: prompt.author for prompt in waiting if prompt.author})
 
     def _author(self, message: Message) -> str:
         """Who sent a prompt, as far as it is known."""
         text = message.text
-        named = getattr(message, "author", "") or self._authors.get(text, "")
+        named = message.author or self._authors.get(text, "")
         if text in self._mine and named in {"", self._room.name, self._room.client_id}:
             self._mine.remove(text)
             return "you"

@@ -17,6 +17,7 @@ import msgspec
 
 from bullpen import errors
 from bullpen.client.locate import HOST_NAME
+from bullpen.client.unix import UnixTransport
 from bullpen.errors import BullpenError, ServerUnreachable
 from bullpen.schema.api import ErrorBody
 from bullpen.schema.wire import encode
@@ -147,9 +148,12 @@ class Connection:
             raise ServerUnreachable(f"no server answers at {self.address}: {why}") from exc
 
 
-def _transport(address: Address) -> httpx2.AsyncHTTPTransport:
-    socket = str(address.path) if isinstance(address, UnixAddress) else None
-    return httpx2.AsyncHTTPTransport(uds=socket, trust_env=False, limits=LIMITS)
+def _transport(address: Address) -> httpx2.AsyncBaseTransport:
+    match address:
+        case UnixAddress(path=path):
+            return UnixTransport(str(path), LIMITS)
+        case TcpAddress():
+            return httpx2.AsyncHTTPTransport(trust_env=False, limits=LIMITS)
 
 
 def _base_url(address: Address) -> str:

@@ -20,7 +20,6 @@ from contextlib import suppress
 import anyio
 import anyio.to_thread
 import httpx2
-import msgspec
 from anyio.abc import TaskStatus
 
 from bullpen.client.autostart import Starter
@@ -42,8 +41,8 @@ from bullpen.errors import (
 )
 from bullpen.schema.agent import QueuedPrompt, Workspace
 from bullpen.schema.api import CurrentSession, NewWorkspace
-from bullpen.schema.asks import PermissionRequest, QuestionBatch
-from bullpen.schema.events import Event, MessageDelta, Resync, RunComplete
+from bullpen.schema.asks import OpenAsks
+from bullpen.schema.events import Event, MessageDelta, QueueChanged, Resync, RunComplete
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 
@@ -58,13 +57,11 @@ LEAVE_S = 5.0
 PATIENCE_S = 30.0
 """How long a call waits for the link to come back. Prompts wait for as long as the caller does."""
 
+STUCK_AFTER = 20
+"""After so many attempts in a row, some two and a half minutes, the reader is told again that it has not worked yet."""
+
 FATAL = (BadRequest, Unauthorized, Forbidden, ClientRetired)
 """Refusals that no further attempt will change."""
-
-
-class _OpenAsks(msgspec.Struct, frozen=True):
-    permissions: tuple[PermissionRequest, ...] = ()
-    questions: tuple[QuestionBatch, ...] = ()
 
 
 def always(_exc: ServerUnreachable) -> bool:
@@ -94,8 +91,8 @@ class Link:
         self.mirror = Mirror()
         self.workspace: Workspace | None = None
         self.current_session = ""
-        self.runs: dict[str, str] = {}
-        """Run ids somebody may wait for, with their sessions."""
+        self.runs: dict[str, tuple[str, str]] = {}
+        """Runs that somebody may wait for, with their sessions and prompts."""
         self._id = ""
         self._starter = starter
         self._silence_s = silence_s
@@ -103,6 +100,7 @@ class Link:
         self._cursor = ""
         self._up = anyio.Event()
         self._was_down = False
+        self._failures = 0
         self._wanted = anyio.Event()
         self._moved = anyio.Event()
         self._failure: BullpenError | None = None
@@ -283,6 +281,7 @@ class Link:
 
     def _came_up(self, *, recreated: bool) -> None:
         self._up.set()
+        self._failures = 0
         if self._was_down:
             self._was_down = False
             self._tell(LinkChanged(state="connected", recreated=recreated))
@@ -290,8 +289,9 @@ class Link:
     def _went_down(self, reason: str) -> None:
         if self._up.is_set():
             self._up = anyio.Event()
-        if not self._was_down:
-            self._was_down = True
+        self._failures += 1
+        self._was_down = True
+        if self._failures in {1, STUCK_AFTER}:
             self._tell(LinkChanged(state="reconnecting", reason=reason))
 
     def _fail(self, error: BullpenError) -> None:
@@ -321,6 +321,10 @@ class Link:
                 self.mirror.apply(event)
                 for run_id in (end.run_id, *end.run_ids):
                     self.runs.pop(run_id, None)
+            case QueueChanged(prompts=prompts):
+                self.mirror.apply(event)
+                # A waiting prompt may have been given another text.
+                self.runs.update({p.run_id: (p.session_id, p.text) for p in prompts if p.run_id in self.runs})
             case _:
                 self.mirror.apply(event)
         place = Place.of(event.id)
@@ -359,7 +363,7 @@ class Link:
             # A server without this list shows the open asks at the start of the stream.
             self.mirror.drop_dead_asks()
             return
-        found = answer.read(_OpenAsks)
+        found = answer.read(OpenAsks)
         self.mirror.hold_asks((*found.permissions, *found.questions))
 
     async def show_current_session(self) -> None:
@@ -375,16 +379,17 @@ class Link:
             )
 
     async def _settle_runs(self) -> None:
-        """Find the ends of runs that fell into a gap, by what is stored."""
-        for run_id, session_id in list(self.runs.items()):
-            session = self.mirror.session(session_id)
-            if self.mirror.end_of(run_id) or (session and session.is_busy):
-                continue
-            answer = await self._call_once("GET", f"/agent/sessions/{session_id}/prompts", None)
-            if any(p.run_id == run_id for p in answer.read(list[QueuedPrompt])):
+        """Find the ends of runs that fell into a gap, by what is stored. Those that go on will tell."""
+        for run_id, (session_id, text) in list(self.runs.items()):
+            waiting = await self._call_once("GET", f"/agent/sessions/{session_id}/prompts", None)
+            if any(p.run_id == run_id for p in waiting.read(list[QueuedPrompt])):
                 continue
             answer = await self._call_once("GET", f"/sessions/{session_id}/messages", None)
-            self.mirror.hold_end(_stored_end(run_id, session_id, answer.read(list[Message])))
+            last = last_answer(answer.read(list[Message]), text)
+            session = self.mirror.session(session_id)
+            if last or not (session and session.is_busy):
+                self.mirror.hold_end(stored_end(run_id, session_id, last))
+                self.runs.pop(run_id, None)
 
     def _tell(self, update: Update) -> None:
         for reader in list(self._readers):
@@ -408,16 +413,26 @@ class _Once:
             function()
 
 
-def _stored_end(run_id: str, session_id: str, messages: list[Message]) -> RunComplete:
-    """The end of a run whose event was lost, as its last answer tells it."""
-    last = next((m for m in reversed(messages) if m.role == "assistant"), None)
+def last_answer(messages: list[Message], prompt: str) -> Message | None:
+    """The answer with which the turn of a prompt ended, or None when it has not ended or never began.
+
+    An answer that called tools is not the last one, whatever prompts were folded in behind it.
+    """
+    begins = [n for n, m in enumerate(messages) if m.role == "user" and m.text == prompt]
+    for message in messages[begins[-1] :] if begins else ():
+        if message.role == "assistant" and message.finish and message.finish.reason != "tool_use":
+            return message
+    return None
+
+
+def stored_end(run_id: str, session_id: str, last: Message | None) -> RunComplete:
+    """The end of a run whose event was lost. Without an answer it was dropped before it began."""
     finish = last.finish if last else None
-    failed = finish.details or finish.message if finish and finish.reason == "error" else ""
     return RunComplete(
         session_id=session_id,
         run_id=run_id,
         message_id=last.id if last else "",
         text=last.text if last else "",
-        error=failed,
-        cancelled=bool(finish and finish.reason == "canceled"),
+        error=(finish.details or finish.message) if finish and finish.reason == "error" else "",
+        cancelled=finish is None or finish.reason == "canceled",
     )

@@ -310,7 +310,7 @@ class Room:
         answer = await self._link.call("POST", "/agent", body, headers=key, patience_s=None)
         accepted = answer.read(PromptAccepted).run_id if answer.body else run_id
         if self._mirror.end_of(accepted) is None:
-            self._link.runs[accepted] = session
+            self._link.runs[accepted] = (session, text)
         return accepted
 
     async def wait_for(self, run_id: str) -> RunComplete:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from typing import NamedTuple, assert_never
 
 import anyio
 
 from bullpen.engine.draft import Draft
 from bullpen.engine.services import Chosen, Services
-from bullpen.errors import ProviderError
+from bullpen.errors import ProviderError, StoreError
 from bullpen.providers.base import (
     ModelRequest,
     ReasoningDelta,
@@ -30,6 +31,21 @@ RETRY_LONGEST_S = 60.0
 """Waits of 1, 2, 4, 8 s with some jitter ride out a restart or a rate limit; a longer Retry-After than
 this is reported instead of waited for."""
 
+
+@contextmanager
+def no_stray_cancel(error: Exception) -> Iterator[None]:
+    """What comes from outside may raise `CancelledError` although nobody cancelled us: that is an `error`.
+
+    Let through, it would end the task in silence, and the turn would stay open for ever."""
+    try:
+        yield
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise error from exc
+
+
 Settle = Callable[[Draft], Awaitable[None]]
 """Store the draft whole. Raises `TurnCancelled` when its turn is over."""
 
@@ -42,13 +58,17 @@ class Answer(NamedTuple):
 async def stream_answer(
     services: Services, chosen: Chosen, request: ModelRequest, draft: Draft, settle: Settle
 ) -> Answer:
-    """Fill the draft from the model. Raises `ProviderError` when it cannot be had."""
+    """Fill the draft from the model. Raises `ProviderError` when it cannot be had; what was said by then is
+    stored."""
     for attempt in range(1, TRIES + 1):
         try:
-            return await _stream_once(services, chosen, request, draft, settle)
+            with no_stray_cancel(ProviderError("the model's side gave up by itself")):
+                return await _stream_once(services, chosen, request, draft, settle)
         except ProviderError as exc:
             wait = _wait_before_retry(services, exc, attempt)
             if wait is None:
+                with suppress(StoreError):
+                    await settle(draft)
                 raise
         draft.clear()
         await settle(draft)
@@ -68,8 +88,9 @@ async def _stream_once(
     services: Services, chosen: Chosen, request: ModelRequest, draft: Draft, settle: Settle
 ) -> Answer:
     grow = services.store.growth.add
-    stream = chosen.provider.stream(request)
-    async with aclosing(stream) as events:
+    answer: Answer | None = None
+    async with aclosing(chosen.provider.stream(request)) as events:
+        # To the very end, past the last event: then the connection is free for the next step.
         async for event in events:
             if draft.is_thinking and not isinstance(event, ReasoningDelta | ReasoningDone):
                 draft.stop_thinking(services.now)
@@ -91,9 +112,13 @@ async def _stream_once(
                     draft.complete_call(call_id, name, arguments)
                     await settle(draft)
                 case StepDone(reason, usage):
-                    return Answer(reason, spent_on(chosen, usage))
+                    if draft.break_off_calls():
+                        await settle(draft)
+                    answer = Answer(reason, spent_on(chosen, usage))
                 case _:
                     assert_never(event)
+    if answer is not None:
+        return answer
     raise ProviderError("the model's answer ended early", title="Stream Transport Error", retryable=True)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from bullpen.engine.answer import no_stray_cancel
 from bullpen.engine.context import CallContext
 from bullpen.engine.hooks import Hooks, HookVerdict
 from bullpen.errors import ToolFailed, TurnCancelled
@@ -67,10 +68,18 @@ async def run_calls(
         elif len(batch) == 1:
             await one(batch[0])
         else:
-            async with anyio.create_task_group() as group:
-                for call in batch:
-                    group.start_soon(one, call)
+            await _side_by_side(one, batch)
     return stopped
+
+
+async def _side_by_side(one: Callable[[ToolCall], Awaitable[None]], batch: Sequence[ToolCall]) -> None:
+    """Raises the first error itself, as one call alone would, and not a group of one."""
+    try:
+        async with anyio.create_task_group() as group:
+            for call in batch:
+                group.start_soon(one, call)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 def _is_parallel(tools: Mapping[str, Tool], call: ToolCall) -> bool:
@@ -114,7 +123,8 @@ async def _checked(
         params = msgspec.convert(given, tool.params, strict=False)
     except msgspec.ValidationError as exc:
         raise ToolFailed(f"The arguments of {call.name} are not right: {exc}") from exc
-    outcome = await tool.run(params, context(tool, call, verdict.decision == "allow"))
+    with no_stray_cancel(ToolFailed(f"{call.name} broke off by itself.")):
+        outcome = await tool.run(params, context(tool, call, verdict.decision == "allow"))
     return outcome if verdict.metadata is None else _annotated(outcome, verdict)
 
 

@@ -35,7 +35,7 @@ class Draft:
         self._reasoning: Reasoning | None = None
         self.calls: dict[str, ToolCall] = {}
         self.broken: set[str] = set()
-        """Calls whose arguments were not a JSON object; they are kept as `{}` and never run."""
+        """Calls whose arguments were no JSON object or never came; they are kept as `{}` and never run."""
 
     @property
     def id(self) -> str:
@@ -83,6 +83,14 @@ class Draft:
             self.broken.add(call_id)
             arguments = "{}"
         self.calls[call_id] = ToolCall(id=call_id, name=name, input=arguments, finished=True)
+
+    def break_off_calls(self) -> bool:
+        """The model is done, so calls that are still coming in will never be complete; True if there were any."""
+        unfinished = [call for call in self.calls.values() if not call.finished]
+        for call in unfinished:
+            self.broken.add(call.id)
+            self.calls[call.id] = msgspec.structs.replace(call, input="{}", finished=True)
+        return bool(unfinished)
 
     def message(self, now: int) -> Message:
         return self._message.with_parts(tuple(self._parts()), now)

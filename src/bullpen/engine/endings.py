@@ -124,6 +124,9 @@ async def drop(tx: Tx, workspace: str, prompt: Prompt) -> None:
 async def finish_turn(tx: Tx, workspace: str, prompt: Prompt, answer: Message, spent: Spent) -> None:
     """The normal end: `answer` is the last message, whole and finished."""
     folded = await prompts.folded_into(tx, workspace, prompt.seq)
+    for left in await messages.open_of_turn(tx, workspace, prompt.seq):
+        if left.id != answer.id:  # A sub-agent's, when the store refused its own end.
+            await close_child(tx, workspace, left.id, failed("Sub-agent failed", "Its end was not stored."))
     await prompts.end(tx, workspace, prompt.seq, "done")
     session = await sessions.add_usage(tx, workspace, prompt.session, spent)
     await messages.rewrite(tx, workspace, answer)

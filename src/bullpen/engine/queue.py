@@ -22,10 +22,10 @@ from bullpen.store.tx import Tx
 
 
 class Cancelled(NamedTuple):
-    """What a cancel did: the turn it ended (0 for none) and the texts it took from the queue."""
+    """What a cancel did: the prompts it ended, as session and number, and the texts it took from the queue."""
 
-    turn: int
-    dropped: tuple[str, ...]
+    ended: tuple[tuple[str, int], ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 async def cancel(tx: Tx, workspace: str, session: str) -> Cancelled:
@@ -34,13 +34,17 @@ async def cancel(tx: Tx, workspace: str, session: str) -> Cancelled:
     begun_next = waiting.pop(0) if active is None and waiting else None
     for prompt in waiting:
         await drop(tx, workspace, prompt)
-    if waiting:
+    if begun_next is not None:
+        await _cancel_on_entry(tx, workspace, begun_next)
+    if waiting or (begun_next is not None and begun_next.queued):
         await prompts.queue_changed(tx, workspace, session)
     if active is not None:
         await close_turn(tx, workspace, active, CANCELLED)
-    if begun_next is not None:
-        await _cancel_on_entry(tx, workspace, begun_next)
-    return Cancelled(active.seq if active else 0, tuple(p.text for p in waiting if p.kind == "prompt"))
+    ended = [prompt for prompt in (active, begun_next, *waiting) if prompt is not None]
+    return Cancelled(
+        tuple((session, prompt.seq) for prompt in ended),
+        tuple(p.text for p in waiting if p.kind == "prompt"),
+    )
 
 
 async def clear(tx: Tx, workspace: str, session: str) -> tuple[str, ...]:
@@ -49,6 +53,7 @@ async def clear(tx: Tx, workspace: str, session: str) -> tuple[str, ...]:
     waiting = await prompts.waiting(tx, workspace, session)
     if active is None:
         waiting = waiting[1:]
+    waiting = [prompt for prompt in waiting if prompt.kind == "prompt"]
     for prompt in waiting:
         await drop(tx, workspace, prompt)
     if waiting:
@@ -95,7 +100,8 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
     await sessions.get(tx, workspace, session)
     cancelled = await cancel(tx, workspace, session)
     for child in await sessions.children(tx, workspace, session):
-        await delete_session(tx, workspace, child)
+        below = await delete_session(tx, workspace, child)
+        cancelled = Cancelled(cancelled.ended + below.ended, cancelled.dropped + below.dropped)
     await messages.forget_session(tx, workspace, session)
     await files.forget_session(tx, workspace, session)
     await asks.forget_session(tx, workspace, session)
@@ -135,6 +141,6 @@ async def _cancel_on_entry(tx: Tx, workspace: str, prompt: Prompt) -> None:
 
 async def _waiting(tx: Tx, workspace: str, session: str, seq: int) -> Prompt:
     prompt = await prompts.get(tx, workspace, seq)
-    if prompt is None or prompt.session != session or prompt.state != "accepted":
+    if prompt is None or (prompt.session, prompt.state, prompt.kind) != (session, "accepted", "prompt"):
         raise PromptNotFound(seq)
     return prompt

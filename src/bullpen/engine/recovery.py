@@ -16,13 +16,15 @@ from bullpen.store.tx import Tx
 log = logging.getLogger("bullpen.engine")
 
 
-async def recover(store: Store) -> int:
-    """Close what a crash left open; gives back how many turns that were."""
+async def recover(store: Store, only: str | None = None) -> int:
+    """Close what a crash left open, everywhere or in one workspace; gives back how many turns that were."""
 
     async def work(tx: Tx) -> int:
         rows = await tx.rows("SELECT DISTINCT workspace FROM prompts WHERE state = 'active'")
         count = 0
         for (workspace,) in rows:
+            if only not in (None, workspace):
+                continue
             for prompt in await prompts.all_active(tx, workspace):
                 await close_turn(tx, workspace, prompt, INTERRUPTED)
                 count += 1

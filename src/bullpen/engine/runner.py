@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,24 +27,37 @@ from bullpen.engine.services import Agent, Chosen, Services, choose
 from bullpen.engine.summary import summarize
 from bullpen.engine.title import name_session
 from bullpen.engine.turn import Conversation, TurnRun, fold, open_answer
-from bullpen.errors import BullpenError, ProviderError, SessionNotFound, TurnCancelled, WorkspaceClosing
+from bullpen.errors import (
+    BullpenError,
+    ProviderError,
+    SessionNotFound,
+    StoreError,
+    TurnCancelled,
+    WorkspaceClosing,
+)
 from bullpen.providers.base import Turn
 from bullpen.schema.events import RunComplete, agent_error
 from bullpen.schema.session import PLACEHOLDER_TITLES, Session
 from bullpen.store import log as event_log
 from bullpen.store import messages, prompts, sessions
 from bullpen.store.prompts import NewRow, Prompt
-from bullpen.store.tx import Tx
+from bullpen.store.tx import Tx, Work
 
+T = TypeVar("T")
 log = logging.getLogger("bullpen.engine")
 
 
+STORE_RETRY_S = 0.5
+"""How long a runner waits before it asks a store again that refused to begin or end a turn."""
+
+
 class Begun(NamedTuple):
-    """A turn whose first rows are stored. `draft` is None when it failed at once."""
+    """A prompt taken out of the queue. `draft` is set when its turn has begun, `error` when it failed at once."""
 
     prompt: Prompt
-    session: Session | None
-    draft: Draft | None
+    session: Session | None = None
+    draft: Draft | None = None
+    error: Exception | None = None
 
 
 class _Running(NamedTuple):
@@ -60,9 +74,9 @@ class Runner:
         self._awake: dict[str, bool] = {}
         """Sessions with a runner; True when it has to look for work once more."""
         self._running: dict[str, _Running] = {}
-        self._ended: set[int] = set()
-        """Turns that were ended before their runner knew it had begun them."""
+        """Turns from the commit that began them until nothing of them is left."""
         self._outcomes: dict[int, asyncio.Future[None]] = {}
+        """Who waits for a summary."""
         self._naming: set[str] = set()
         self._closing = False
         self._idle = asyncio.Event()
@@ -77,8 +91,9 @@ class Runner:
         if self._closing:
             raise WorkspaceClosing
         workspace = self._services.workspace
-        _, run_id = await self._services.store.write(lambda tx: prompts.accept(tx, workspace, row))
-        self.wake(row.session)
+        _, run_id = await self._services.store.write(
+            lambda tx: prompts.accept(tx, workspace, row), then=lambda _: self.wake(row.session)
+        )
         return run_id
 
     async def summarize(self, session: str) -> None:
@@ -87,23 +102,31 @@ class Runner:
         if self._closing:
             raise WorkspaceClosing
         workspace = self._services.workspace
-        seq = await self._services.store.write(lambda tx: queue.accept_summary(tx, workspace, session))
-        if not seq:
-            return
-        outcome = self._outcomes[seq] = asyncio.get_running_loop().create_future()
-        self.wake(session)
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def accepted(seq: int) -> None:
+            if seq:
+                self._outcomes[seq] = outcome
+                self.wake(session)
+            else:
+                outcome.set_result(None)
+
+        await self._services.store.write(
+            lambda tx: queue.accept_summary(tx, workspace, session), then=accepted
+        )
         await asyncio.shield(outcome)
 
     async def cancel(self, session: str) -> Cancelled:
         workspace = self._services.workspace
-        cancelled = await self._services.store.write(lambda tx: queue.cancel(tx, workspace, session))
-        self._stop(session, cancelled.turn)
-        return cancelled
+        return await self._services.store.write(
+            lambda tx: queue.cancel(tx, workspace, session), then=self._stop
+        )
 
     async def delete_session(self, session: str) -> None:
         workspace = self._services.workspace
-        cancelled = await self._services.store.write(lambda tx: queue.delete_session(tx, workspace, session))
-        self._stop(session, cancelled.turn)
+        await self._services.store.write(
+            lambda tx: queue.delete_session(tx, workspace, session), then=self._stop
+        )
 
     async def resume(self) -> None:
         """Run what was accepted before the workspace was last closed."""
@@ -114,30 +137,36 @@ class Runner:
     async def close(self, *, drop_queue: bool) -> None:
         """Take no more prompts, store every active turn as cancelled, and wait until all have stopped.
 
-        What waits is dropped with the workspace's last client, and kept when the server leaves.
+        What waits is dropped with the workspace's last client, and kept when the server leaves. What cannot be
+        stored now is closed when the workspace is next opened.
         """
         self._closing = True
         workspace = self._services.workspace
 
-        async def work(tx: Tx) -> list[tuple[str, int]]:
-            ended = []
+        async def work(tx: Tx) -> None:
             for prompt in await prompts.all_active(tx, workspace):
                 await endings.close_turn(tx, workspace, prompt, endings.CANCELLED)
-                ended.append((prompt.session, prompt.seq))
             if drop_queue:
                 for session in await prompts.sessions_waiting(tx, workspace):
                     await queue.cancel(tx, workspace, session)
-            return ended
 
-        for session, turn in await self._services.store.write(work):
-            self._stop(session, turn)
+        try:
+            await self._services.store.write(work)
+        except StoreError as exc:
+            log.error("the turns of a closing workspace could not be stored as cancelled: %s", exc)
+        for running in self._running.values():
+            running.scope.cancel()
         await self.until_idle()
+        for seq in list(self._outcomes):
+            self._settle_outcome(seq, WorkspaceClosing())
 
     async def until_idle(self) -> None:
         """Until no session has a runner."""
         await self._idle.wait()
 
     def wake(self, session: str) -> None:
+        if self._closing:
+            return
         if session in self._awake:
             self._awake[session] = True
             return
@@ -145,76 +174,90 @@ class Runner:
         self._idle.clear()
         self._tasks.start_soon(self._run_session, session)
 
-    def _stop(self, session: str, turn: int) -> None:
-        """The turn is over in the store; end it here as well."""
-        if not turn:
-            return
-        running = self._running.get(session)
-        if running is not None and running.turn == turn:
-            running.scope.cancel()
-        else:
-            self._ended.add(turn)
+    def _stop(self, cancelled: Cancelled) -> None:
+        """These prompts are over in the store; end them here as well."""
+        for session, seq in cancelled.ended:
+            running = self._running.get(session)
+            if running is not None and running.turn == seq:
+                running.scope.cancel()
+            else:
+                self._settle_outcome(seq, None)
 
     async def _run_session(self, session: str) -> None:
         try:
-            while True:
+            while not self._closing:
                 self._awake[session] = False
-                try:
-                    begun = await self._begin(session)
-                    if begun is not None:
-                        await self._run_begun(begun)
-                        continue
-                except BullpenError as exc:
-                    log.error("the turn of session %s could not begin: %s", session, exc)
-                if not self._awake[session]:
+                if not await self._run_next(session) and not self._awake[session]:
                     break
+        except Exception:
+            log.exception("the runner of session %s broke; what waits there stays accepted", session)
         finally:
             del self._awake[session]
             if not self._awake:
                 self._idle.set()
 
-    async def _begin(self, session: str) -> Begun | None:
-        if self._closing:
-            return None
+    async def _run_next(self, session: str) -> bool:
+        """Take the session's next prompt and carry it to its end; False when none waits."""
         agent = self._services.agent()
         workspace = self._services.workspace
+        chosen: Chosen | None = None
         try:
             chosen = choose(agent, agent.settings.large)
-        except BullpenError as exc:
-            why = str(exc)
-            return await self._services.store.write(lambda tx: _fail_next(tx, workspace, session, why))
-        begun = await self._services.store.write(
-            lambda tx: begin_turn(tx, workspace, session, chosen), durable=False
-        )
-        if begun is not None and begun.prompt.seq in self._ended:
-            self._ended.discard(begun.prompt.seq)
-            self._settle_outcome(begun.prompt.seq, None)
-            return Begun(begun.prompt, None, None)
-        return begun
+        except Exception as exc:
+            error = exc
+            begun = await self._insist(lambda tx: _fail_next(tx, workspace, session, error))
+        else:
+            model = chosen
+            begun = await self._insist(
+                lambda tx: begin_turn(tx, workspace, session, model), durable=False, then=self._register
+            )
+        if begun is None:
+            return False
+        if chosen is None or begun.draft is None:
+            self._settle_outcome(begun.prompt.seq, begun.error)
+        else:
+            await self._carry_out(agent, chosen, begun)
+        return True
 
-    async def _run_begun(self, begun: Begun) -> None:
-        if begun.draft is None or begun.session is None:
-            return
+    def _register(self, begun: Begun | None) -> None:
+        """From the commit on a cancel finds the turn."""
+        if begun is not None and begun.draft is not None:
+            self._running[begun.prompt.session] = _Running(begun.prompt.seq, anyio.CancelScope())
+
+    async def _carry_out(self, agent: Agent, chosen: Chosen, begun: Begun) -> None:
         prompt, session = begun.prompt, begun.session
-        agent = self._services.agent()
-        chosen = choose(agent, agent.settings.large)
+        assert session is not None
         error: Exception | None = None
-        with anyio.CancelScope() as scope:
-            self._running[prompt.session] = _Running(prompt.seq, scope)
+        try:
+            with self._running[prompt.session].scope:
+                try:
+                    if prompt.kind == "summary":
+                        await self._summarize(agent, chosen, begun)
+                    else:
+                        self._name(agent, session, prompt)
+                        await self._turn(agent, chosen, begun)
+                except TurnCancelled:
+                    pass
+                except Exception as exc:
+                    error = exc
+            if error is not None:
+                await self._fail(prompt, error)
+        finally:
+            del self._running[prompt.session]
+            self._settle_outcome(prompt.seq, error)
+
+    async def _insist(
+        self, work: Work[T], *, durable: bool = True, then: Callable[[T], None] | None = None
+    ) -> T | None:
+        """A write that begins or ends a turn, tried again until the store takes it; None when the workspace
+        closes first."""
+        while not self._closing:
             try:
-                if prompt.kind == "summary":
-                    await self._summarize(agent, chosen, begun)
-                else:
-                    self._name(agent, session, prompt)
-                    await self._turn(agent, chosen, begun)
-            except TurnCancelled:
-                pass
-            except Exception as exc:
-                error = exc
-        if error is not None:
-            await self._fail(prompt, error)
-        self._running.pop(prompt.session, None)
-        self._settle_outcome(prompt.seq, error)
+                return await self._services.store.write(work, durable=durable, then=then)
+            except StoreError as exc:
+                log.error("a turn has to wait for the store: %s", exc)
+                await anyio.sleep(STORE_RETRY_S)
+        return None
 
     async def _turn(self, agent: Agent, chosen: Chosen, begun: Begun) -> None:
         prompt, session, draft = begun.prompt, begun.session, begun.draft
@@ -281,7 +324,7 @@ class Runner:
             if await prompts.is_active(tx, workspace, prompt.seq):
                 await endings.close_turn(tx, workspace, prompt, cut)
 
-        await self._services.store.write(work)
+        await self._insist(work)
 
     def _settle_outcome(self, seq: int, error: BaseException | None) -> None:
         outcome = self._outcomes.pop(seq, None)
@@ -291,6 +334,7 @@ class Runner:
             outcome.set_result(None)
         else:
             outcome.set_exception(error)
+            outcome.exception()  # Seen: whoever asked may have left.
 
 
 async def begin_turn(tx: Tx, workspace: str, session_id: str, chosen: Chosen) -> Begun | None:
@@ -300,7 +344,7 @@ async def begin_turn(tx: Tx, workspace: str, session_id: str, chosen: Chosen) ->
         return None
     prompt = waiting[0]
     if not await sessions.exists(tx, workspace, session_id):
-        return await _fail_prompt(tx, workspace, prompt, str(SessionNotFound(session_id)))
+        return await _fail_prompt(tx, workspace, prompt, SessionNotFound(session_id))
     session = await sessions.get(tx, workspace, session_id)
     await prompts.activate(tx, workspace, prompt.seq, prompt.seq)
     if prompt.queued:
@@ -315,17 +359,20 @@ async def begin_turn(tx: Tx, workspace: str, session_id: str, chosen: Chosen) ->
     return Begun(prompt, session, draft)
 
 
-async def _fail_next(tx: Tx, workspace: str, session: str, error: str) -> Begun | None:
+async def _fail_next(tx: Tx, workspace: str, session: str, error: Exception) -> Begun | None:
     waiting = await prompts.waiting(tx, workspace, session)
     return await _fail_prompt(tx, workspace, waiting[0], error) if waiting else None
 
 
-async def _fail_prompt(tx: Tx, workspace: str, prompt: Prompt, error: str) -> Begun:
+async def _fail_prompt(tx: Tx, workspace: str, prompt: Prompt, error: Exception) -> Begun:
     """A prompt that cannot begin ends with an error and leaves no rows."""
     await prompts.end(tx, workspace, prompt.seq, "failed")
+    if prompt.queued:
+        await prompts.queue_changed(tx, workspace, prompt.session)
     if prompt.kind == "prompt":
-        failure = agent_error(prompt.session, prompt.run_id, error)
+        why = str(error) or type(error).__name__
+        failure = agent_error(prompt.session, prompt.run_id, why)
         await event_log.append(tx, workspace, failure, "created", key=prompt.session)
-        done = RunComplete(session_id=prompt.session, run_id=prompt.run_id, message_id="", error=error)
+        done = RunComplete(session_id=prompt.session, run_id=prompt.run_id, message_id="", error=why)
         await event_log.append(tx, workspace, done, "updated", key=str(prompt.seq))
-    return Begun(prompt, None, None)
+    return Begun(prompt, error=error)

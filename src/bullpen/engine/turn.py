@@ -23,7 +23,7 @@ from bullpen.engine.draft import Draft
 from bullpen.engine.history import user_turn
 from bullpen.engine.queue import insert_user_message
 from bullpen.engine.services import Chosen, Services
-from bullpen.errors import BullpenError, ToolFailed, TurnCancelled
+from bullpen.errors import ToolFailed, TurnCancelled, TurnStuck
 from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
 from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult
 from bullpen.store import asks, messages, prompts, sessions
@@ -37,15 +37,6 @@ T = TypeVar("T")
 LOOK_BACK = 10
 SAME_AT_MOST = 5
 """A model that makes the same calls with the same results more often than this in its last steps is stuck."""
-
-
-class Stuck(BullpenError):
-    """The model repeats itself and would go on for ever."""
-
-    code = "stuck"
-
-    def __init__(self) -> None:
-        super().__init__("The model kept repeating the same tool calls, so the turn was stopped.")
 
 
 class Conversation(NamedTuple):
@@ -93,6 +84,7 @@ class TurnRun:
             calls = [c for c in self._draft.calls.values() if c.finished]
             self._results = []
             stopped = await self._run_calls(calls) if calls else False
+            self._results.sort(key=lambda result: calls.index(result[0]))
             if stopped or not calls:
                 text = self._draft.text
                 await self._finish(
@@ -205,7 +197,7 @@ class TurnRun:
         self._signatures.append(tuple((c.name, c.input, o.content) for c, o in self._results))
         recent = self._signatures[-LOOK_BACK:]
         if len(recent) == LOOK_BACK and max(recent.count(s) for s in recent) > SAME_AT_MOST:
-            raise Stuck
+            raise TurnStuck
 
     async def _delegate(self, call_id: str, prompt: str) -> str:
         """Send a sub-agent: a session of its own below this one, read-only tools, the same turn."""
@@ -220,34 +212,40 @@ class TurnRun:
             await insert_user_message(tx, workspace, said)
             return await open_answer(tx, workspace, child, seq, self._chosen)
 
+        system = await self._agent.task_prompt()
         draft = await self._write(begin, durable=False)
         run = TurnRun(
             self._services,
             self._chosen,
             Conversation(child, self._where.prompt, is_child=True),
-            system=await self._agent.task_prompt(),
+            system=system,
             tools={name: tool for name, tool in self._tools.items() if tool.task},
             history=[UserTurn(prompt)],
             draft=draft,
         )
+        error: Exception | None = None
+        text = ""
         try:
             text = await run.run()
         except TurnCancelled:
             raise
-        except BullpenError as exc:
-            cut = endings.failed("Sub-agent failed", str(exc))
-            await self._write(
-                lambda tx: endings.close_child(tx, workspace, run.message_id, cut), durable=False
-            )
-            raise ToolFailed(f"The sub-agent failed: {exc}") from exc
-        finally:
-            self.cost += run.cost
-        await self._write(
-            lambda tx: sessions.add_cost(tx, workspace, self._where.session_id, run.cost), durable=False
-        )
+        except Exception as exc:
+            error = exc
+        self.cost += run.cost
+        await self._write(lambda tx: self._end_child(tx, run, error), durable=False)
+        if error is not None:
+            raise ToolFailed(f"The sub-agent failed: {error}") from error
         if not text.strip():
             raise ToolFailed("The sub-agent ended without saying anything.")
         return text
+
+    async def _end_child(self, tx: Tx, child: TurnRun, error: Exception | None) -> None:
+        """What a sub-agent spent counts here, also when it failed; then its answer is still open."""
+        workspace = self._services.workspace
+        await sessions.add_cost(tx, workspace, self._where.session_id, child.cost)
+        if error is not None:
+            cut = endings.failed("Sub-agent failed", str(error) or type(error).__name__)
+            await endings.close_child(tx, workspace, child.message_id, cut)
 
     async def _write(self, work: Work[T], *, durable: bool = True) -> T:
         """A write of this turn: refused once the turn has ended."""

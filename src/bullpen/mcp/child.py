@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from bullpen.errors import BullpenError
+from bullpen.errors import ToolServerNotStarted
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -49,10 +49,6 @@ KILL_S = 0.5
 
 LAST_WORDS_S = 0.25
 """Between the end of the process and the end of its output. A grandchild may hold the pipe open for ever."""
-
-
-class StartFailed(BullpenError):
-    """The server could not be started at all."""
 
 
 class Child:
@@ -110,7 +106,7 @@ class Child:
         wanted = str(self._cwd / self._command) if "/" in self._command else self._command
         found = shutil.which(wanted, path=path)
         if found is None:
-            raise StartFailed(f"command not found or not executable: {self._command}")
+            raise ToolServerNotStarted(f"command not found or not executable: {self._command}")
         return found
 
     async def _read(self, process: _Process, to_session: Received) -> None:
@@ -224,7 +220,7 @@ async def _start(executable: str, args: Sequence[str], cwd: Path, env: Mapping[s
         )
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) and exc.strerror else exc
-        raise StartFailed(f"{executable} could not be started in {cwd}: {why}") from exc
+        raise ToolServerNotStarted(f"{executable} could not be started in {cwd}: {why}") from exc
     process.transport = transport
     return process
 

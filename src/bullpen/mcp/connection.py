@@ -1,6 +1,6 @@
 """One connection to a server: how it is made, what can be asked of it, and how it is noticed that it is gone.
 
-All that the library raises is translated here, once, to `ServerFailed`.
+All that the library raises is translated here, once, to `ToolServerFailed`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import anyio.to_thread
 
 from bullpen import __version__
 from bullpen.config.shape import McpServer
-from bullpen.errors import BullpenError
-from bullpen.mcp.child import Child, StartFailed
+from bullpen.errors import ToolServerFailed, ToolServerNotStarted
+from bullpen.mcp.child import Child
 from bullpen.mcp.remote import Remote
 
 if TYPE_CHECKING:
@@ -41,17 +41,6 @@ MAX_ITEMS = 2_000
 LISTEN_AGAIN_S = 10.0
 
 
-class ServerFailed(BullpenError):
-    """A server did not do what it was asked; the message says why."""
-
-    def __init__(self, why: str, *, is_lost: bool = False, is_foreign: bool = False) -> None:
-        super().__init__(why)
-        self.is_lost = is_lost
-        """The connection is gone, or no longer known to the server."""
-        self.is_foreign = is_foreign
-        """The server does not know the way we greeted it."""
-
-
 class Line(Protocol):
     """How messages get to a server and back."""
 
@@ -62,13 +51,13 @@ class Line(Protocol):
 
 
 def line_to(server: McpServer, *, root: Path, env: Mapping[str, str]) -> Child | Remote:
-    """Raises `StartFailed` when the configuration does not say how to reach the server."""
+    """Raises `ToolServerNotStarted` when the configuration does not say how to reach the server."""
     if server.type == "stdio":
         if not server.command:
-            raise StartFailed("no command is configured")
+            raise ToolServerNotStarted("no command is configured")
         return Child(server.command, server.args, cwd=root, env={**env, **server.env})
     if not server.url:
-        raise StartFailed("no url is configured")
+        raise ToolServerNotStarted("no url is configured")
     return Remote(server.type, server.url, server.headers)
 
 
@@ -103,16 +92,16 @@ class Connection:
         )
 
     async def ask(self, request: Callable[[Client], Awaitable[T]], *, timeout_s: float) -> T:
-        """Raises `ServerFailed`. A cancelled or late request is withdrawn at the server."""
+        """Raises `ToolServerFailed`. A cancelled or late request is withdrawn at the server."""
         try:
             with _translated(), anyio.fail_after(timeout_s):
                 return await request(self._client)
-        except ServerFailed as exc:
+        except ToolServerFailed as exc:
             if exc.is_lost:
                 self.lost.set()
             raise
         except TimeoutError as exc:
-            raise ServerFailed(f"did not answer within {timeout_s:g} s") from exc
+            raise ToolServerFailed(f"did not answer within {timeout_s:g} s") from exc
 
     async def listen(self, missed: Callable[[], None]) -> None:
         """Newer servers tell of changes only to those who ask; what they tell arrives as it does from older ones.
@@ -132,7 +121,7 @@ class Connection:
                     ) as changes:
                         async for _ in changes:
                             pass
-            except ServerFailed as exc:
+            except ToolServerFailed as exc:
                 if not isinstance(exc.__cause__, SubscriptionLost):
                     return
             except TimeoutError:
@@ -229,11 +218,11 @@ class _Watched:
         await self.aclose()
 
 
-def reason_of(exc: Exception) -> ServerFailed:
+def reason_of(exc: Exception) -> ToolServerFailed:
     """What the library raised, in words. Errors come wrapped in groups; the first one inside tells most."""
     while isinstance(exc, ExceptionGroup):
         exc = exc.exceptions[0]
-    if isinstance(exc, ServerFailed):
+    if isinstance(exc, ToolServerFailed):
         return exc
     from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
@@ -241,8 +230,8 @@ def reason_of(exc: Exception) -> ServerFailed:
 
     words = str(exc) or type(exc).__name__
     if not isinstance(exc, MCPError):
-        return ServerFailed(words, is_lost=isinstance(exc, OSError | anyio.ClosedResourceError))
-    return ServerFailed(
+        return ToolServerFailed(words, is_lost=isinstance(exc, OSError | anyio.ClosedResourceError))
+    return ToolServerFailed(
         words,
         is_lost=exc.code == CONNECTION_CLOSED or words == "Session terminated",
         is_foreign=exc.code in {UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_REQUEST},
@@ -254,7 +243,7 @@ def _translated() -> Iterator[None]:
     """Servers and the library fail in many ways, and none of them may go further than this room."""
     try:
         yield
-    except (ServerFailed, TimeoutError):
+    except (ToolServerFailed, TimeoutError):
         raise
     except Exception as exc:
         raise reason_of(exc) from exc

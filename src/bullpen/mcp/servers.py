@@ -16,8 +16,8 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from bullpen.config.shape import McpServer
-from bullpen.errors import BadRequest, ToolFailed
-from bullpen.mcp.connection import Kind, ServerFailed
+from bullpen.errors import BadRequest, ToolFailed, ToolServerFailed
+from bullpen.mcp.connection import Kind
 from bullpen.mcp.names import ToolNames
 from bullpen.mcp.parameters import parameters_of
 from bullpen.mcp.results import outcome_of, resource_content, shorten
@@ -107,7 +107,7 @@ class McpServers:
     async def get_prompt(self, server: str, prompt_id: str, args: Mapping[str, str]) -> str:
         """What a person would say: the text of the user's messages in the prompt.
 
-        Raises `BadRequest` when there is no such server, or it is not connected, and `ServerFailed`.
+        Raises `BadRequest` when there is no such server, or it is not connected, and `ToolServerFailed`.
         """
         result = await self._ask(server, lambda client: client.get_prompt(prompt_id, dict(args)))
         said = (m.content for m in result.messages if m.role == "user")
@@ -121,7 +121,7 @@ class McpServers:
     async def refresh(self, kind: Kind, name: str) -> None:
         """Read a list of a server again; one that is in error is tried again.
 
-        Raises `ServerFailed`, and `BadRequest` for tools of an unknown server; the wire knows no such error for
+        Raises `ToolServerFailed`, and `BadRequest` for tools of an unknown server; the wire knows no such error for
         prompts and resources.
         """
         supervisor = self._supervisors.get(name)
@@ -190,8 +190,8 @@ class McpServers:
         connection = await supervisor.ready()
         try:
             return await connection.ask(request, timeout_s=self._call_timeout_s)
-        except ServerFailed as exc:
-            raise ServerFailed(f"the MCP server {name!r} failed: {exc}", is_lost=exc.is_lost) from exc
+        except ToolServerFailed as exc:
+            raise ToolServerFailed(f"the MCP server {name!r} failed: {exc}", is_lost=exc.is_lost) from exc
 
     def _tool(self, supervisor: Supervisor, offered: mcp_types.Tool) -> Tool:
         server, own_name = supervisor.name, offered.name
@@ -221,7 +221,7 @@ class McpServers:
     ) -> Outcome:
         try:
             result = await self._ask(server, lambda client: client.call_tool(tool, arguments))
-        except ServerFailed as exc:
+        except ToolServerFailed as exc:
             doubt = "; whether the call had an effect is not known" if exc.is_lost else ""
             raise ToolFailed(f"{exc}{doubt}") from exc
         except BadRequest as exc:

@@ -19,13 +19,11 @@ import anyio
 import msgspec
 
 from bullpen.config.shape import McpServer
-from bullpen.errors import BadRequest
-from bullpen.mcp.child import StartFailed
+from bullpen.errors import BadRequest, ToolServerFailed, ToolServerNotStarted
 from bullpen.mcp.connection import (
     KINDS,
     Connection,
     Kind,
-    ServerFailed,
     connected,
     line_to,
     load_library,
@@ -181,7 +179,7 @@ class Supervisor:
         return self._connection
 
     async def refresh(self, kind: Kind) -> None:
-        """Read one of its lists again. Raises `ServerFailed`."""
+        """Read one of its lists again. Raises `ToolServerFailed`."""
         connection = self._connection
         if connection is None:
             self.ask_again(kind)
@@ -249,9 +247,9 @@ class Supervisor:
     async def _converse(self, mode: str) -> Ended:
         try:
             line = line_to(self.server, root=self._with.root, env=self._with.env)
-        except StartFailed as exc:
+        except ToolServerNotStarted as exc:
             return Ended(why=str(exc))
-        failure = ServerFailed("closed the connection", is_lost=True)
+        failure = ToolServerFailed("closed the connection", is_lost=True)
         was_up = False
         self._stale.clear()
         with anyio.CancelScope(deadline=anyio.current_time() + self.timeout_s) as limit:
@@ -268,7 +266,7 @@ class Supervisor:
             finally:
                 self._connection = None
         if limit.cancelled_caught:
-            failure = ServerFailed(f"did not answer within {self.timeout_s:g} s")
+            failure = ToolServerFailed(f"did not answer within {self.timeout_s:g} s")
         story = line.story()
         known = [story] if story and failure.is_lost else [str(failure), story]
         return Ended(
@@ -283,7 +281,7 @@ class Supervisor:
         self.tools = await connection.tools()
         try:
             self.prompts = await connection.prompts()
-        except ServerFailed as exc:
+        except ToolServerFailed as exc:
             log.warning("the prompts of the MCP server %s cannot be listed: %s", self.name, exc)
             self.prompts = []
         self.instructions = shorten(connection.instructions, INSTRUCTIONS_BYTES)
@@ -308,7 +306,7 @@ class Supervisor:
             for kind in stale:
                 try:
                     await self.refresh(kind)
-                except ServerFailed as exc:
+                except ToolServerFailed as exc:
                     if not exc.is_lost:
                         log.warning("the %s of the MCP server %s cannot be listed: %s", kind, self.name, exc)
             await anyio.sleep(REFRESH_PAUSE_S)

@@ -26,11 +26,13 @@ class PermissionRequest(Wire, frozen=True, kw_only=True):
 
 
 class PermissionNotification(Wire, frozen=True, kw_only=True):
-    """Both false: asked. `denied` also when the ask died with its turn. `answered_by` is ours."""
+    """Both false: asked. `denied` also when the ask died with its turn. The last two fields are ours: a call's
+    id is only unique within its session."""
 
     tool_call_id: str
     granted: bool
     denied: bool
+    session_id: str = ""
     answered_by: str = ""
 
 
@@ -56,6 +58,13 @@ class QuestionBatch(Wire, frozen=True, kw_only=True):
     questions: tuple[Question, ...]
     confirm_title: str = ""
     confirm_description: str = ""
+
+
+class OpenAsks(Wire, frozen=True, kw_only=True):
+    """All that waits for a person in a workspace."""
+
+    permissions: tuple[PermissionRequest, ...]
+    questions: tuple[QuestionBatch, ...]
 
 
 class QuestionBatchNotification(Wire, frozen=True, kw_only=True):

@@ -19,7 +19,9 @@ from bullpen.errors import (
     StoreFull,
     TooLarge,
     ToolFailed,
+    ToolServerFailed,
     TurnCancelled,
+    TurnStuck,
     Unauthorized,
 )
 from bullpen.schema.api import ErrorBody
@@ -42,6 +44,8 @@ STATUSES: Mapping[type[BullpenError], int] = MappingProxyType(
         ConfigError: 400,
         # The server did its part; what is behind it did not.
         ProviderError: 502,
+        ToolServerFailed: 502,
+        TurnStuck: 502,
         ToolFailed: 400,
         TurnCancelled: 409,
         BullpenError: 500,

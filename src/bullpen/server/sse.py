@@ -8,6 +8,8 @@ when it takes nothing for too long. The stream ends cleanly when its workspace e
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Callable
 
 import anyio
 from starlette.types import Receive, Scope, Send
@@ -35,13 +37,14 @@ async def stream_events(
     """Answer with the stream. Raises `WorkspaceNotFound` or `ClientRetired` before anything was sent."""
     del scope
     trail = host.attach(workspace, client_id, deltas=deltas, after=after, name=name)
+    detach = functools.partial(host.detach, workspace, client_id, trail)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_watch_for_hangup, receive, tasks.cancel_scope)
+            tasks.start_soon(_watch_for_hangup, receive, detach, tasks.cancel_scope)
             await _send_all(send, trail, host.keepalive_s)
             tasks.cancel_scope.cancel()
     finally:
-        host.detach(workspace, client_id, trail)
+        detach()
 
 
 async def _send_all(send: Send, trail: Trail, keepalive_s: float) -> None:
@@ -78,7 +81,9 @@ async def _write(send: Send, data: bytes) -> None:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
-async def _watch_for_hangup(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _watch_for_hangup(receive: Receive, detach: Callable[[], None], scope: anyio.CancelScope) -> None:
+    """The room learns at once who has left; then the writer is stopped."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    detach()
     scope.cancel()

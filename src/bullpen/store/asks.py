@@ -43,7 +43,9 @@ _SELECT = (
 async def open_permission(
     tx: Tx, workspace: str, request: PermissionRequest, *, turn: int, message: str, fingerprint: str
 ) -> None:
-    pending = PermissionNotification(tool_call_id=request.tool_call_id, granted=False, denied=False)
+    pending = PermissionNotification(
+        tool_call_id=request.tool_call_id, granted=False, denied=False, session_id=request.session_id
+    )
     await log.append(tx, workspace, pending, "created", key=request.id)
     body = encode(request)
     seq = await log.append(tx, workspace, request, "created", key=request.id, body=body)
@@ -97,14 +99,16 @@ async def all_open(tx: Tx, workspace: str) -> list[Ask]:
     return [_ask(row) for row in await tx.rows(_SELECT + " AND state = 'open' ORDER BY seq", workspace)]
 
 
-async def note_granted(tx: Tx, workspace: str, call: str) -> None:
+async def note_granted(tx: Tx, workspace: str, request: PermissionRequest) -> None:
     """Say that a call was let through without asking."""
     await log.append(
         tx,
         workspace,
-        PermissionNotification(tool_call_id=call, granted=True, denied=False),
+        PermissionNotification(
+            tool_call_id=request.tool_call_id, granted=True, denied=False, session_id=request.session_id
+        ),
         "created",
-        key=call,
+        key=request.id,
     )
 
 
@@ -225,7 +229,11 @@ async def _notify(tx: Tx, workspace: str, ask: Ask, *, granted: bool, by: str) -
     notice: PermissionNotification | QuestionBatchNotification
     if ask.kind == "permission":
         notice = PermissionNotification(
-            tool_call_id=ask.call, granted=granted, denied=not granted, answered_by=by
+            tool_call_id=ask.call,
+            granted=granted,
+            denied=not granted,
+            session_id=ask.session,
+            answered_by=by,
         )
     else:
         notice = QuestionBatchNotification(batch_id=ask.id, answered_by=by)

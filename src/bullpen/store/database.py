@@ -6,7 +6,8 @@ Promises:
   (group commit); a unit that fails rolls back alone;
 * a unit asked for as durable is on disk (`synchronous=FULL`) before its caller goes on. Others survive a
   killed process, not a power cut, until the next durable commit syncs them too;
-* published facts leave in commit order, after the commit;
+* published facts leave in commit order, after the commit; what a caller wants done `then` is done right
+  after them, also when the caller has stopped waiting;
 * readers see a snapshot and never wait for the writer (WAL).
 """
 
@@ -18,7 +19,7 @@ import logging
 import queue
 import re
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ import apsw
 
 from bullpen.broker import Fact
 from bullpen.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreTooNew
-from bullpen.store.migrations import MIGRATIONS
+from bullpen.store.migrations import MIGRATIONS, Migration
 from bullpen.store.tx import Row, Value, Work
 from bullpen.system.clock import Clock
 
@@ -49,6 +50,7 @@ class Database:
         self,
         path: Path,
         writer: apsw.Connection,
+        readers: list[apsw.Connection],
         *,
         clock: Clock,
         attached: Callable[[str, str], int],
@@ -65,21 +67,28 @@ class Database:
         self._reads: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._write_loop, name="bullpen-writer", daemon=True)]
         self._threads += [
-            threading.Thread(target=self._read_loop, name=f"bullpen-reader-{n}", daemon=True)
-            for n in range(READERS)
+            threading.Thread(target=self._read_loop, args=(reader,), name=f"bullpen-reader-{n}", daemon=True)
+            for n, reader in enumerate(readers)
         ]
         self._closed = False
         for thread in self._threads:
             thread.start()
 
-    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+    async def write(
+        self, work: Work[T], *, durable: bool = True, then: Callable[[T], None] | None = None
+    ) -> T:
         """Run the unit in a transaction; returns after its commit. Raises what the unit raises, or a
-        `StoreError`; then nothing of it was kept."""
-        return await self.submit(work, durable=durable)
+        `StoreError`; then nothing of it was kept.
 
-    def submit(self, work: Work[T], *, durable: bool) -> asyncio.Future[T]:
+        `then` is called on the loop with the unit's result right after the commit. A cancelled caller takes
+        back neither: what has to follow a commit belongs there, not behind the `await`."""
+        return await self.submit(work, durable=durable, then=then)
+
+    def submit(
+        self, work: Work[T], *, durable: bool, then: Callable[[T], None] | None = None
+    ) -> asyncio.Future[T]:
         """The same without waiting for it."""
-        return self._enqueue(self._writes, work, durable)
+        return self._enqueue(self._writes, work, durable, then)
 
     async def read(self, work: Work[T]) -> T:
         """Run the unit on a snapshot."""
@@ -91,7 +100,7 @@ class Database:
             return
         self._closed = True
         self._writes.put(None)
-        for _ in range(READERS):
+        for _ in self._threads[1:]:
             self._reads.put(None)
         await asyncio.to_thread(self._join)
 
@@ -100,13 +109,17 @@ class Database:
             thread.join()
 
     def _enqueue(
-        self, to: queue.SimpleQueue[_Request | None], work: Work[T], durable: bool
+        self,
+        to: queue.SimpleQueue[_Request | None],
+        work: Work[T],
+        durable: bool,
+        then: Callable[[T], None] | None = None,
     ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreError("the database is closed"))
         else:
-            to.put(_Request(work, future, durable))
+            to.put(_Request(work, future, durable, then))
         return future
 
     # Writer thread
@@ -151,10 +164,10 @@ class Database:
             self._writer.execute("SAVEPOINT unit")
         try:
             request.result = _drive(request.work(tx))
-        except apsw.Error:
-            raise
         except BaseException as exc:
-            request.error = exc
+            if isinstance(exc, apsw.Error) and (alone or not self._writer.in_transaction):
+                raise
+            request.error = _translate(exc, self.path) if isinstance(exc, apsw.Error) else exc
             if alone:
                 raise _UnitFailed from exc
             self._writer.execute("ROLLBACK TO unit")
@@ -178,8 +191,7 @@ class Database:
 
     # Reader threads
 
-    def _read_loop(self) -> None:
-        connection = _connect(self.path, readonly=True)
+    def _read_loop(self, connection: apsw.Connection) -> None:
         while (request := self._reads.get()) is not None:
             try:
                 tx = _SqliteTx(connection, int(self._clock.time()), self._attached)
@@ -198,8 +210,15 @@ class Database:
     # Event loop
 
     def _deliver(self, batch: list[_Request], facts: list[Fact]) -> None:
-        if facts:
-            self._publish(facts)
+        try:
+            if facts:
+                self._publish(facts)
+            for request in batch:
+                if request.then is not None and request.error is None:
+                    request.then(request.result)
+        except Exception:
+            # It is committed all the same: whoever waits for the commit must not wait for ever.
+            log.exception("what follows a commit failed")
         for request in batch:
             if request.future.cancelled():
                 continue
@@ -215,34 +234,36 @@ async def open_database(
     clock: Clock,
     attached: Callable[[str, str], int],
     publish: Callable[[list[Fact]], None],
+    migrations: Sequence[Migration] = MIGRATIONS,
 ) -> Database:
     """Open, check and migrate the file; makes it when missing.
 
     Raises `StoreTooNew`, `StoreDamaged` or `StoreError`; the file is left as it was found.
     """
-    connection = await asyncio.to_thread(_prepare, path)
-    return Database(path, connection, clock=clock, attached=attached, publish=publish)
+    writer, *readers = await asyncio.to_thread(_prepare, path, migrations)
+    return Database(path, writer, readers, clock=clock, attached=attached, publish=publish)
 
 
-def _prepare(path: Path) -> apsw.Connection:
+def _prepare(path: Path, migrations: Sequence[Migration]) -> list[apsw.Connection]:
+    """The writer's connection, then the readers'."""
     version = tuple(int(x) for x in apsw.sqlite_lib_version().split("."))
     if version < OLDEST_SAFE_SQLITE:
         needed = ".".join(map(str, OLDEST_SAFE_SQLITE))
         raise StoreError(f"the SQLite library is {apsw.sqlite_lib_version()}, at least {needed} is needed")
+    connections: list[apsw.Connection] = []
     try:
-        connection = _connect(path, readonly=False)
-        try:
-            _check(connection, path)
-            _migrate(connection, path)
-            connection.execute(
-                "INSERT INTO meta VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'"
-            )
-        except BaseException:
+        connections.append(writer := _connect(path, readonly=False))
+        _check(writer, path)
+        _migrate(writer, path, migrations)
+        writer.execute("INSERT INTO meta VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'")
+        connections.extend(_connect(path, readonly=True) for _ in range(READERS))
+    except BaseException as exc:
+        for connection in connections:
             connection.close()
-            raise
-    except apsw.Error as exc:
-        raise _translate(exc, path) from exc
-    return connection
+        if isinstance(exc, apsw.Error | OSError):
+            raise _translate(exc, path) from exc
+        raise
+    return connections
 
 
 def _connect(path: Path, *, readonly: bool) -> apsw.Connection:
@@ -271,23 +292,32 @@ def _check(connection: apsw.Connection, path: Path) -> None:
         raise StoreDamaged(str(path), verdict)
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
+def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration]) -> None:
     found = int(str(connection.execute("PRAGMA user_version").fetchall()[0][0]))
-    if found > len(MIGRATIONS):
-        raise StoreTooNew(str(path), found, len(MIGRATIONS))
-    if 0 < found < len(MIGRATIONS):
-        backup = path.with_name(f"{path.name}.before-{found + 1}")
-        backup.unlink(missing_ok=True)
-        connection.execute("VACUUM INTO ?", (str(backup),))
-        backup.chmod(0o600)
-    for number, migration in enumerate(MIGRATIONS[found:], start=found + 1):
+    if found > len(migrations):
+        raise StoreTooNew(str(path), found, len(migrations))
+    if 0 < found < len(migrations):
+        _back_up(connection, path.with_name(f"{path.name}.before-{found + 1}"))
+    for number, migration in enumerate(migrations[found:], start=found + 1):
         with connection:
             for statement in migration.statements:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version={number}")
 
 
-def _translate(exc: Exception, path: Path) -> StoreError:
+def _back_up(connection: apsw.Connection, backup: Path) -> None:
+    """Page by page: VACUUM may renumber rows, and the search index knows them by their numbers."""
+    backup.unlink(missing_ok=True)
+    backup.touch(mode=0o600)
+    target = apsw.Connection(str(backup))
+    try:
+        with target.backup("main", connection, "main") as copying:
+            copying.step()
+    finally:
+        target.close()
+
+
+def _translate(exc: BaseException, path: Path) -> StoreError:
     match exc:
         case StoreError():
             return exc
@@ -308,12 +338,19 @@ class _UnitFailed(Exception):
 
 
 class _Request:
-    __slots__ = ("durable", "error", "future", "result", "work")
+    __slots__ = ("durable", "error", "future", "result", "then", "work")
 
-    def __init__(self, work: Work[Any], future: asyncio.Future[Any], durable: bool) -> None:
+    def __init__(
+        self,
+        work: Work[Any],
+        future: asyncio.Future[Any],
+        durable: bool,
+        then: Callable[[Any], None] | None,
+    ) -> None:
         self.work = work
         self.future = future
         self.durable = durable
+        self.then = then
         self.result: Any = None
         self.error: BaseException | None = None
 

@@ -9,8 +9,10 @@ answered is neither stored nor shown.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from bullpen.broker import Fact
 from bullpen.schema.events import MessageDelta
@@ -28,6 +30,9 @@ DELTA_TICK_S = 0.010
 
 TICK_S = 0.033
 
+RETRY_S = 0.5
+"""A store that refused is left alone for this long."""
+
 
 class OpenMessage:
     """A message while it grows. `pending` has not been stored yet; what was stored and shown is `Live`."""
@@ -38,6 +43,8 @@ class OpenMessage:
         self.id = message.id
         self.session_id = message.session_id
         self.pending: list[tuple[str, str]] = []
+        self.written_whole = 0
+        """How often it was taken to be written whole: text gathered before that needs no second try."""
         self._body = encode(message)
         self._base: Message | None = None
         self._shown: list[tuple[str, str, int]] = []
@@ -76,6 +83,14 @@ class OpenMessage:
         return self._lengths[part]
 
 
+class Gathered(NamedTuple):
+    """What a tick writes of one message, and how often that had been written whole by then."""
+
+    message: OpenMessage
+    pieces: list[tuple[str, str]]
+    written_whole: int
+
+
 class Growth:
     """Gathers what grows and writes it tick by tick. Lives on the event loop."""
 
@@ -96,6 +111,7 @@ class Growth:
     def take_back(self, message: OpenMessage) -> None:
         """What is pending is about to be written as part of the whole message."""
         message.pending.clear()
+        message.written_whole += 1
         self._dirty.pop(message.id, None)
 
     def _schedule(self) -> None:
@@ -109,24 +125,30 @@ class Growth:
     def _tick(self) -> None:
         self._timer = None
         self._last_tick = self._clock.monotonic()
-        gathered = [(m, _joined(m.pending)) for m in self._dirty.values() if m.pending]
-        for message, _ in gathered:
+        gathered = [Gathered(m, _joined(m.pending), m.written_whole) for m in self._dirty.values()]
+        for message, _, _ in gathered:
             message.pending = []
         self._dirty.clear()
         if not gathered:
             return
         self._writing = True
-        self._database.submit(lambda tx: _store(tx, gathered), durable=False).add_done_callback(self._written)
+        submitted = self._database.submit(lambda tx: _store(tx, gathered), durable=False)
+        submitted.add_done_callback(functools.partial(self._written, gathered))
 
-    def _written(self, done: asyncio.Future[None]) -> None:
+    def _written(self, gathered: list[Gathered], done: asyncio.Future[None]) -> None:
         self._writing = False
         if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("growing text was not stored, it will be with the whole message: %s", error)
+            log.error("growing text was not stored yet: %s", error)
+            self._last_tick = self._clock.monotonic() + RETRY_S
+            for message, pieces, written_whole in gathered:
+                if message.written_whole == written_whole:
+                    message.pending[:0] = pieces
+                    self._dirty[message.id] = message
         self._schedule()
 
 
-async def _store(tx: Tx, gathered: list[tuple[OpenMessage, list[tuple[str, str]]]]) -> None:
-    for message, pieces in gathered:
+async def _store(tx: Tx, gathered: list[Gathered]) -> None:
+    for message, pieces, _ in gathered:
         if not await prompts.is_active(tx, message.workspace, message.turn):
             continue
         for part, text in pieces:

@@ -20,6 +20,9 @@ KEPT_EVENTS = 10_000
 KEPT_S = 24 * 3600
 """A client that was away for no longer than this, or missed no more than that, can be replayed to."""
 
+PRUNE_EVERY = 1000
+"""A workspace that stays open for months must not keep them all."""
+
 PAGE = 200
 """Events read at a time for a replay; bounds what one reconnecting client costs in memory."""
 
@@ -76,6 +79,8 @@ async def append(
         tx.now,
     )
     tx.publish(Fact(workspace, kind, action, key, body, seq, live))
+    if seq % PRUNE_EVERY == 0:
+        await prune(tx, workspace)
     return seq
 
 
@@ -91,7 +96,8 @@ async def next_number(tx: Tx, workspace: str) -> int:
 
 
 async def read_page(tx: Tx, workspace: str, after: int) -> Page:
-    """The next events after a number, with superseded `latest` ones left out."""
+    """The next events after a number. Of the `latest` ones of an object only the last in the page is given:
+    a longer replay may show an older state too, always before the newer."""
     row = await tx.row("SELECT epoch, head, tail FROM workspaces WHERE id = $1", workspace)
     assert row is not None, "only the log of an opened workspace is read"
     epoch, head, tail = row

@@ -209,16 +209,15 @@ async def edit(tx: Tx, workspace: str, seq: int, text: str) -> None:
 
 async def move(tx: Tx, workspace: str, prompt: Prompt, index: int) -> None:
     """Give a waiting prompt the place `index` among those of its session."""
-    others = [p for p in await waiting(tx, workspace, prompt.session) if p.seq != prompt.seq]
-    index = max(0, min(index, len(others)))
-    before = others[index - 1].position if index else (others[0].position - 2 if others else prompt.position)
-    after = others[index].position if index < len(others) else before + 2
-    await tx.run(
-        "UPDATE prompts SET position = $3 WHERE workspace = $1 AND seq = $2",
-        workspace,
-        prompt.seq,
-        (before + after) / 2,
-    )
+    line = await waiting(tx, workspace, prompt.session)
+    places = [p.position for p in line]
+    order = [p.seq for p in line if p.seq != prompt.seq]
+    order.insert(max(0, index), prompt.seq)
+    # The same places are dealt out anew: whoever is accepted later still comes last.
+    for seq, place in zip(order, places, strict=True):
+        await tx.run(
+            "UPDATE prompts SET position = $3 WHERE workspace = $1 AND seq = $2", workspace, seq, place
+        )
 
 
 async def forget_session(tx: Tx, workspace: str, session: str) -> None:

@@ -33,9 +33,11 @@ class Store:
         self._database = database
         self.growth = Growth(database, self.clock, self._is_followed)
 
-    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+    async def write(
+        self, work: Work[T], *, durable: bool = True, then: Callable[[T], None] | None = None
+    ) -> T:
         """One transaction; see `Database.write`."""
-        return await self._database.write(work, durable=durable)
+        return await self._database.write(work, durable=durable, then=then)
 
     async def read(self, work: Work[T]) -> T:
         return await self._database.read(work)

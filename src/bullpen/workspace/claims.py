@@ -43,7 +43,8 @@ class Claim:
 
 
 class Claims:
-    """The claims on one workspace. All methods run on the event loop and never wait."""
+    """The claims on one workspace. All methods run on the event loop and never wait; only `attached_to` is also
+    called by the threads of the store."""
 
     def __init__(
         self, *, detach_grace_s: float, on_empty: Callable[[], None], on_look: Callable[[str], None]
@@ -71,7 +72,7 @@ class Claims:
 
     def attached_to(self, session_id: str) -> int:
         """How many clients with a live stream look at the session."""
-        return sum(1 for c in self._claims.values() if c.streams and c.current_session == session_id)
+        return sum(1 for c in tuple(self._claims.values()) if c.streams and c.current_session == session_id)
 
     def hold(self, client_id: str, name: str = "") -> None:
         """The client has created or joined; it has some time to open a stream."""
@@ -98,11 +99,11 @@ class Claims:
         if claim.streams:
             return
         claim.attached_at = 0
+        self._looked_away(claim.current_session)
         if claim.released or not self._grace_s:
             self._drop(client_id)
         else:
             self._arm(client_id, claim, self._grace_s)
-            self._looked_away(claim.current_session)
 
     def release(self, client_id: str) -> None:
         """The client says goodbye: at once, or when its open streams end."""

@@ -24,6 +24,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen import __version__
+from bullpen.engine.recovery import recover
 from bullpen.errors import (
     BadRequest,
     BullpenError,
@@ -66,6 +67,8 @@ class _Hosted:
         self.ready: asyncio.Future[Workspace] = loop.create_future()
         self.end = asyncio.Event()
         self.over = asyncio.Event()
+        self.expected = 0
+        """Creates that wait for it and have no claim on it yet."""
         self.drop_queue = True
 
 
@@ -96,6 +99,8 @@ class Host:
         self._hosted: dict[str, _Hosted] = {}
         self._trails: dict[str, list[Trail]] = {}
         self._retired: set[str] = set()
+        self._watched: set[str] = set()
+        """Workspaces that live on for their work, each with a task that looks whether it is done."""
         self._pending = 0
         self._was_used = False
         self._exiting = False
@@ -210,12 +215,14 @@ class Host:
         return trail
 
     def detach(self, workspace: Workspace, client_id: str, trail: Trail) -> None:
-        trail.close()
+        """The stream has ended; saying so again changes nothing."""
         trails = self._trails.get(client_id, [])
-        if trail in trails:
-            trails.remove(trail)
+        if trail not in trails:
+            return
+        trail.close()
+        trails.remove(trail)
         if not trails:
-            self._trails.pop(client_id, None)
+            del self._trails[client_id]
         if self._live.get(workspace.id) is workspace:
             workspace.claims.detach(client_id)
 
@@ -238,16 +245,24 @@ class Host:
             elif hosted.end.is_set():
                 await hosted.over.wait()
                 continue
-            workspace = await asyncio.shield(hosted.ready)
-            if self._hosted.get(workspace_id) is hosted and not hosted.end.is_set():
-                break
+            hosted.expected += 1
+            try:
+                workspace = await asyncio.shield(hosted.ready)
+                if self._hosted.get(workspace_id) is hosted and not hosted.end.is_set():
+                    return self._join(workspace, body)
+            finally:
+                hosted.expected -= 1
+                if not hosted.expected and workspace_id not in self._live:
+                    # Whoever wanted it was refused or has left, and it has never been claimed.
+                    hosted.end.set()
+
+    def _join(self, workspace: Workspace, body: NewWorkspace) -> Workspace:
         if body.client_id in self._retired:
-            self._end_if_unused(workspace)
             raise ClientRetired(body.client_id)
         if workspace.channels != body.channels:
             raise ChannelsDiffer
         workspace.outlive = workspace.outlive or body.outlive
-        self._live[workspace_id] = workspace
+        self._live[workspace.id] = workspace
         workspace.claims.hold(body.client_id, body.client_name)
         return workspace
 
@@ -259,9 +274,10 @@ class Host:
         if not body.data_dir:
             return root, self._data_dir
         with _refused(f"{body.data_dir} cannot be used as a data directory"):
-            data_dir = Path(body.data_dir).expanduser().absolute()
+            data_dir = Path(body.data_dir).expanduser().resolve()
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return root, data_dir
+            is_default = data_dir == self._data_dir.resolve()
+        return root, self._data_dir if is_default else data_dir
 
     def _id_of(self, root: Path, data_dir: Path) -> str:
         key = str(root) if data_dir == self._data_dir else f"{data_dir}\0{root}"
@@ -286,13 +302,15 @@ class Host:
     async def _run(self, opening: Opening, data_dir: Path, hosted: _Hosted) -> None:
         """A workspace from its opening to its end."""
         try:
-            async with (
-                self._stores.use(data_dir) as store,
-                open_workspace(opening, self._with, store, lambda: self._claims(opening.id)) as workspace,
-            ):
-                hosted.ready.set_result(workspace)
-                await hosted.end.wait()
-                await workspace.shut_down(drop_queue=hosted.drop_queue)
+            async with self._stores.use(data_dir) as store:
+                # Its last opening in this very process may have ended without storing what was running.
+                await recover(store, opening.id)
+                async with open_workspace(
+                    opening, self._with, store, lambda: self._claims(opening.id)
+                ) as workspace:
+                    hosted.ready.set_result(workspace)
+                    await hosted.end.wait()
+                    await workspace.shut_down(drop_queue=hosted.drop_queue)
         except Exception as exc:
             error = _innermost(exc)
             if hosted.ready.done():
@@ -332,25 +350,31 @@ class Host:
 
     def _unclaimed(self, workspace_id: str) -> None:
         workspace = self._live.get(workspace_id)
-        if workspace is None:
+        if workspace is None or not workspace.claims.is_empty:
             return
-        if workspace.outlive:
-            self._tasks.start_soon(self._end_when_idle, workspace)
-        else:
+        if not workspace.outlive:
             self._begin_end(workspace_id)
+        elif workspace_id not in self._watched:
+            self._watched.add(workspace_id)
+            self._tasks.start_soon(self._end_when_idle, workspace)
 
     async def _end_when_idle(self, workspace: Workspace) -> None:
         """With nobody attached, the workspace stays until its work is done, or somebody comes back."""
-        while self._live.get(workspace.id) is workspace and workspace.claims.is_empty:
-            if not await workspace.has_work():
-                if workspace.claims.is_empty:
+        try:
+            while self._live.get(workspace.id) is workspace and workspace.claims.is_empty:
+                if await self._has_work(workspace):
+                    await anyio.sleep(JOB_CHECK_S)
+                elif workspace.claims.is_empty:
                     self._begin_end(workspace.id)
-                return
-            await anyio.sleep(JOB_CHECK_S)
+        finally:
+            self._watched.discard(workspace.id)
 
-    def _end_if_unused(self, workspace: Workspace) -> None:
-        if workspace.claims.is_empty and not workspace.outlive:
-            self._begin_end(workspace.id)
+    async def _has_work(self, workspace: Workspace) -> bool:
+        try:
+            return await workspace.has_work()
+        except BullpenError as exc:
+            log.warning("whether %s has work could not be told: %s", workspace.id, exc)
+            return True
 
     def _begin_end(self, workspace_id: str) -> None:
         """From here on the workspace is not found any more."""

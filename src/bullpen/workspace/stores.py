@@ -62,10 +62,12 @@ class Stores:
                     del self._open[directory]
 
     async def _open_store(self, entry: _Open, directory: Path, lock: DataLock | None) -> Store:
-        if lock is None:
-            lock = await asyncio.to_thread(DataLock, directory)
-            entry.stack.callback(lock.release)
-        opened = open_store(directory, clock=self._clock, attached=self._attached)
-        store = await entry.stack.enter_async_context(opened)
-        await recover(store)
-        return store
+        async with AsyncExitStack() as stack:
+            if lock is None:
+                lock = await asyncio.to_thread(DataLock, directory)
+                stack.callback(lock.release)
+            opened = open_store(directory, clock=self._clock, attached=self._attached)
+            store = await stack.enter_async_context(opened)
+            await recover(store)
+            entry.stack = stack.pop_all()
+            return store

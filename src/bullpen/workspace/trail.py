@@ -39,17 +39,18 @@ class Trail:
 
     async def begin(self) -> AsyncIterator[bytes]:
         """Everything up to now, in pieces."""
-        known = _parse(self._after, self._feed.epoch) if self._after is not None else self._feed.head
-        if known is None or known > self._feed.head:
-            yield self._resync("the cursor is not one of this log")
-            known = self._feed.head
+        head = self._feed.head
+        known = _parse(self._after, self._feed.epoch) if self._after is not None else head
+        if known is None or known > head:
+            known = head
+            yield self._resync("the cursor is not one of this log", known)
         async for piece in self._catch_up(known, show_asks=True, show_open=self._after is not None):
             yield piece
 
     async def follow(self) -> AsyncIterator[bytes]:
         """What is new; to be called after `subscription.wake`."""
         while True:
-            if self.subscription.lost:
+            while self.subscription.lost:
                 async for piece in self._catch_up(self.subscription.seq, show_asks=False, show_open=True):
                     yield piece
             piece = self.subscription.take()
@@ -63,8 +64,8 @@ class Trail:
         while True:
             page, pending = await self._store.read(functools.partial(self._read, after=after))
             if after + 1 < page.tail:
-                yield self._resync("events older than the log keeps were missed")
-                after = page.head
+                after, show_asks = page.head, True
+                yield self._resync("events older than the log keeps were missed", after)
                 continue
             if first and show_asks:
                 shown = b"".join(self._reshown(ask) for ask in pending if ask.seq <= after)
@@ -98,8 +99,9 @@ class Trail:
     def _frame(self, seq: int, kind: str, action: str, body: bytes) -> bytes:
         return frame(f"{self._feed.epoch}-{seq}", kind, action, body)
 
-    def _resync(self, reason: str) -> bytes:
-        body = encode(Resync(reason=reason, cursor=self._feed.cursor))
+    def _resync(self, reason: str, seq: int) -> bytes:
+        """What follows on the stream comes after `seq`."""
+        body = encode(Resync(reason=reason, cursor=f"{self._feed.epoch}-{seq}"))
         return self._feed.single("resync", "created", body)
 
 

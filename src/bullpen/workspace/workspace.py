@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from bullpen import __version__
@@ -258,13 +259,13 @@ class Workspace:
     # Sessions and messages
 
     async def sessions(self) -> list[Session]:
-        return await self._read(lambda tx: sessions.top_level(tx, self.id))
+        return [self._seen_now(s) for s in await self._read(lambda tx: sessions.top_level(tx, self.id))]
 
     async def create_session(self, title: str) -> Session:
         return await self._write(lambda tx: sessions.create(tx, self.id, str(uuid.uuid4()), title))
 
     async def session(self, session_id: str) -> Session:
-        return await self._read(lambda tx: sessions.get(tx, self.id, session_id))
+        return self._seen_now(await self._read(lambda tx: sessions.get(tx, self.id, session_id)))
 
     async def change_session(self, session_id: str, change: SessionChange) -> Session:
         """Title and todos; todos only while the agent, which keeps them too, is not at work."""
@@ -528,6 +529,10 @@ class Workspace:
     async def _config_changed(self) -> None:
         changed = ConfigChanged(workspace_id=self.id)
         await self._write(lambda tx: log.append(tx, self.id, changed, "updated", key="config", keep="latest"))
+
+    def _seen_now(self, session: Session) -> Session:
+        """Who looks at a session is not stored, and may have changed while it was read."""
+        return msgspec.structs.replace(session, attached_clients=self.claims.attached_to(session.id))
 
     def _announce(self, payload: Wire) -> None:
         """Publish something that is only true now."""

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bullpen.schema.asks import PermissionRequest, QuestionBatch
-from bullpen.schema.wire import Wire
+from bullpen.schema.asks import OpenAsks
 from bullpen.server.routing import get
 
 if TYPE_CHECKING:
     from bullpen.workspace.workspace import Workspace
-
-
-class OpenAsks(Wire, frozen=True, kw_only=True):
-    """What `GET …/asks` answers."""
-
-    permissions: tuple[PermissionRequest, ...]
-    questions: tuple[QuestionBatch, ...]
 
 
 @get("/v1/workspaces/{workspace_id}/asks", access="watch", answer=OpenAsks)

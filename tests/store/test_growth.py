@@ -1,0 +1,145 @@
+"""Growing text: stored as it grows, equal to the whole, and nothing after a turn's end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.store.conftest import SESSION, WORKSPACE
+
+from bullpen.schema.message import (
+    Finish,
+    FinishPart,
+    Message,
+    Reasoning,
+    ReasoningPart,
+    Text,
+    TextPart,
+)
+from bullpen.store import messages, prompts
+from bullpen.store.growth import OpenMessage
+from bullpen.store.prompts import NewRow
+from bullpen.store.store import Store
+from bullpen.store.tx import Tx
+
+
+def empty(message_id: str = "m1") -> Message:
+    return Message(
+        parts=(),
+        id=message_id,
+        role="assistant",
+        session_id=SESSION,
+        model="",
+        provider="",
+        created_at=1,
+        updated_at=1,
+    )
+
+
+@pytest.fixture
+async def live(store: Store) -> OpenMessage:
+    """An open message of an active turn."""
+
+    async def work(tx: Tx) -> OpenMessage:
+        row = NewRow(session=SESSION, text="hi", run_id="r1", own_run_id=True)
+        seq, _ = await prompts.accept(tx, WORKSPACE, row)
+        await prompts.activate(tx, WORKSPACE, seq, seq)
+        opened = OpenMessage(WORKSPACE, empty(), seq)
+        await messages.insert(tx, WORKSPACE, empty(), turn=seq, live=opened)
+        return opened
+
+    return await store.write(work)
+
+
+async def stored(store: Store) -> Message:
+    found = await store.read(lambda tx: messages.get(tx, "m1"))
+    assert found is not None
+    return found
+
+
+async def until_stored(store: Store, text: str) -> None:
+    async with asyncio.timeout(20):
+        while (await stored(store)).text != text:
+            await asyncio.sleep(0.001)
+
+
+async def chunk_count(store: Store) -> int:
+    async def work(tx: Tx) -> int:
+        return len(await tx.rows("SELECT 1 FROM chunks"))
+
+    return await store.read(work)
+
+
+async def test_chunks_add_up_to_the_message_that_is_then_written_whole(store: Store, live: OpenMessage) -> None:
+    words = ["", "eins ", "zwei\n", "🐝 ", '"drei" \\ ', "\0"]
+    said = ""
+    for word in words:
+        store.growth.add(live, "reasoning", word)
+        store.growth.add(live, "text", word)
+        said += word
+        await until_stored(store, said)
+    grown = await stored(store)
+    assert (grown.text, grown.reasoning) == (said, said)
+    reasoning = Reasoning(thinking=said, signature="", started_at=grown.parts[0].data.started_at)  # type: ignore[union-attr]
+    whole = empty().with_parts((ReasoningPart(data=reasoning), TextPart(data=Text(text=said))), 1)
+    store.growth.take_back(live)
+    await store.write(lambda tx: messages.rewrite(tx, WORKSPACE, whole, live=live))
+    assert await stored(store) == whole == grown
+    assert await chunk_count(store) == 0
+
+
+async def test_many_small_pieces_become_few_chunks(store: Store, live: OpenMessage) -> None:
+    for n in range(2000):
+        store.growth.add(live, "text", f"{n} ")
+    await until_stored(store, "".join(f"{n} " for n in range(2000)))
+    assert await chunk_count(store) <= 3
+
+
+async def test_nothing_grows_after_the_turn_has_ended(store: Store, live: OpenMessage) -> None:
+    store.growth.add(live, "text", "before")
+    await until_stored(store, "before")
+    await store.write(lambda tx: prompts.end(tx, WORKSPACE, live.turn, "cancelled"))
+    head = store.feeds[WORKSPACE].next_index
+    store.growth.add(live, "text", " after")
+    other = OpenMessage(WORKSPACE, empty("m2"), 99)
+    store.growth.add(other, "text", "never begun")
+    async with asyncio.timeout(20):
+        while live.pending or other.pending:
+            await asyncio.sleep(0.001)
+    await store.write(lambda tx: prompts.any_active(tx, WORKSPACE))
+    assert (await stored(store)).text == "before"
+    assert store.feeds[WORKSPACE].next_index == head
+
+
+async def test_what_was_taken_back_is_not_written_twice(store: Store, live: OpenMessage) -> None:
+    store.growth.add(live, "text", "once")
+    store.growth.take_back(live)
+    whole = empty().with_parts((TextPart(data=Text(text="once")),), 1)
+    await store.write(lambda tx: messages.rewrite(tx, WORKSPACE, whole, live=live))
+    store.growth.add(live, "text", " more")
+    await until_stored(store, "once more")
+
+
+async def test_storage_grows_with_the_text(store: Store, live: OpenMessage) -> None:
+    """R-18: 3 times the text and 64 KiB, with room for a file's pages."""
+    text = ""
+    for n in range(200):
+        piece = f"piece number {n} of a rather long answer; " * 5
+        text += piece
+        store.growth.add(live, "text", piece)
+        await until_stored(store, text)
+    end = FinishPart(data=Finish(reason="end_turn", time=1))
+    store.growth.take_back(live)
+    await store.write(
+        lambda tx: messages.rewrite(tx, WORKSPACE, empty().with_parts((TextPart(data=Text(text=text)), end), 1))
+    )
+
+    async def size(tx: Tx) -> int:
+        row = await tx.row(
+            """SELECT (SELECT sum(length(coalesce(body, ''))) FROM events)
+                + (SELECT sum(length(body)) FROM messages) + (SELECT count(*) FROM chunks)"""
+        )
+        assert row is not None
+        return int(row[0])
+
+    assert await store.read(size) <= 3 * len(text) + 64 * 1024
