@@ -57,7 +57,7 @@ async def test_a_call_that_was_let_loose_is_reported_as_unknown_and_not_repeated
             r.tool_call_id: r.content for m in await bench.messages() for r in m.tool_results
         }
         assert "outcome is unknown" in contents["c1"]
-        assert "before this call was run" in contents["c2"]
+        assert "before this call had a result" in contents["c2"]
         await bench.settled()
         assert bench.gate.effects == []
         assert await bench.sql("SELECT * FROM intents") == []
@@ -66,7 +66,7 @@ async def test_a_call_that_was_let_loose_is_reported_as_unknown_and_not_repeated
 async def test_an_ask_that_was_open_dies_and_everybody_is_told(tmp_path: Path) -> None:
     async with open_bench(await crashed_in_a_call(tmp_path, granted=False)) as bench:
         contents = [r.content for m in await bench.messages() for r in m.tool_results]
-        assert all("before this call was run" in c for c in contents)
+        assert all("before this call had a result" in c for c in contents)
         assert ("permission_notification", "denied") in await bench.logged()
         watcher = bench.watch()
         await watcher.read()

@@ -66,6 +66,7 @@ async def test_a_session_deleted_meanwhile_is_not_brought_back(bench: Bench) -> 
     bench.puppet.title = None
     await bench.prompt("do something", run_id="r1", session="s2")
     asked = await bench.puppet.titles.get()
+    await bench.puppet.next()
     await bench.runner.delete_session("s2")
     asked.finish("Nobody")
     await asked.closed.wait()

@@ -112,7 +112,7 @@ def test_killed_while_a_permission_is_open(bullpen: Bullpen) -> None:
     assert client.grant(request) is False
     assert not target.exists()
     result = parts_of(check_ended(client, session_id)[2], "tool_result")[0]
-    assert (result["is_error"], "before this call was run" in result["content"]) == (True, True)
+    assert (result["is_error"], "before this call had a result" in result["content"]) == (True, True)
     check_no_gap(stream, again, client)
 
 

@@ -68,7 +68,7 @@ INTERRUPTED = Cut(
     error="the server stopped while the turn was running",
     cancelled=False,
     unfinished_call="The server stopped before this call was complete; it was not run.",
-    waiting_call="The server stopped before this call was run.",
+    waiting_call="The server stopped before this call had a result.",
     running_call="The server stopped while this call was running: its outcome is unknown. Check before repeating it.",
 )
 

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from bullpen.engine import prompt
 from bullpen.engine.answer import spent_on
 from bullpen.engine.services import Agent, Chosen, Services, choose
-from bullpen.errors import ProviderError
 from bullpen.providers.base import ModelRequest, StepDone, TextDelta, Usage, UserTurn
 from bullpen.store import sessions
 
@@ -30,7 +29,7 @@ async def name_session(services: Services, agent: Agent, session_id: str, text: 
         try:
             title, spent = await _ask(choose(agent, selected), session_id, text)
             cost += spent
-        except ProviderError as exc:
+        except Exception as exc:
             log.info("no title from %s: %s", selected.model, exc)
         if title:
             break
