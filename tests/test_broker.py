@@ -275,6 +275,30 @@ async def test_a_joint_shows_what_is_open_instead_of_how_it_grew(feed: Feed) -> 
     assert [e.payload.offset for e in taken(subscription)] == [7]
 
 
+async def test_a_joint_leaves_out_what_is_older_than_the_log_that_was_read(feed: Feed) -> None:
+    """Else a busy mark of long ago comes last, and its id takes the client's cursor back."""
+    subscription = feed.subscribe(deltas=False)
+    feed.publish([Fact("w", "config_changed", "updated", "", CONFIG)])
+    Numbered(feed).happen(3)
+    feed.publish([Fact("w", "config_changed", "updated", "", CONFIG)])
+    Numbered(feed).happen(1)
+    joined = subscription.join(13, show_open=False)
+    assert joined is not None
+    assert [e.id for e in read_frames(b"".join(joined))] == ["e-13.3.2", "e-14"]
+
+
+async def test_a_joint_shows_growth_by_its_present_state(feed: Feed) -> None:
+    live = opened(feed)
+    subscription = feed.subscribe(deltas=False)
+    grow(feed, live, "one")
+    Numbered(feed).happen(1)
+    joined = subscription.join(feed.head, show_open=False)
+    assert joined is not None
+    assert [(e.id.partition(".")[0], e.payload.text) for e in read_frames(b"".join(joined))] == [
+        ("e-12", "one")
+    ]
+
+
 # Closing
 
 

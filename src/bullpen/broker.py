@@ -122,14 +122,20 @@ class Subscription:
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def join(self, seq: int, *, show_open: bool) -> list[bytes] | None:
-        """Go on from the log, which was read up to `seq`, to the feed: gives back what came after, and with
-        `show_open` what is growing. None when the tail no longer reaches back that far."""
+        """Go on from the log, which was read up to `seq`, to the feed: gives back what came after, and what is
+        growing: with `show_open` in any case, else if it has grown. None when the tail no longer reaches back
+        that far.
+
+        What was said of the moment before `seq` is left out: it is no longer true, and its id lies behind."""
         feed = self.feed
         frames: list[bytes] = []
         durable = seq
         for index in range(max(self.position, feed.first_index), feed.next_index):
             entry = feed.entry(index)
-            if (not entry.volatile and entry.seq <= seq) or (entry.growth and show_open):
+            if entry.growth:
+                show_open = True
+                continue
+            if entry.seq < seq or (entry.seq == seq and not entry.volatile):
                 continue
             if not entry.volatile:
                 if entry.seq != durable + 1:
@@ -202,14 +208,14 @@ class Feed:
     def unsubscribe(self, subscription: Subscription) -> None:
         self.subscriptions.discard(subscription)
 
-    def mint(self) -> str:
-        """An id for something that is not in the log."""
+    def mint(self, seq: int | None = None) -> str:
+        """An id for something that is not in the log, said after the durable event `seq`, or after the last."""
         self._minted += 1
-        return f"{self.epoch}-{self.head}.{self.generation}.{self._minted}"
+        return f"{self.epoch}-{self.head if seq is None else seq}.{self.generation}.{self._minted}"
 
-    def single(self, kind: str, action: str, body: bytes) -> bytes:
-        """A frame for one stream alone, with an id of its own."""
-        return self._frame(self.mint(), kind, action, body)
+    def single(self, kind: str, action: str, body: bytes, seq: int | None = None) -> bytes:
+        """A frame for one stream alone, which has come as far as `seq`."""
+        return self._frame(self.mint(seq), kind, action, body)
 
     def open_frames(self) -> list[bytes]:
         """Each object that is growing now, whole."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.engine.bench import SESSION, WORKSPACE, Bench, answer_to, settings_of
 
@@ -48,14 +49,10 @@ async def test_the_first_answer_wins_however_many_come_at_once(bench: Bench) -> 
 async def test_an_unknown_ask_and_an_unknown_action(bench: Bench) -> None:
     await act(bench, "a")
     request = await asked(bench)
-    assert not await bench.grant(PermissionRequest(**{**_fields(request), "id": "other"}))
+    assert not await bench.grant(msgspec.structs.replace(request, id="other"))
     with pytest.raises(BadRequest):
         await bench.grant(request, "maybe")
     assert await bench.grant(request)
-
-
-def _fields(request: PermissionRequest) -> dict[str, object]:
-    return {name: getattr(request, name) for name in request.__struct_fields__}
 
 
 async def test_a_question_cannot_be_granted(bench: Bench) -> None:
@@ -66,7 +63,14 @@ async def test_a_question_cannot_be_granted(bench: Bench) -> None:
     step.finish(reason="tool_use")
     batch = await bench.watcher.until("question_batch_request")
     request = PermissionRequest(
-        id=batch.id, session_id="", tool_call_id="", tool_name="", description="", action="", params=None, path=""
+        id=batch.id,
+        session_id="",
+        tool_call_id="",
+        tool_name="",
+        description="",
+        action="",
+        params=None,
+        path="",
     )
     assert not await bench.grant(request)
     assert await bench.services.questions.cancel(batch.id, "ana")

@@ -284,7 +284,7 @@ class BenchAgent:
 
     def __init__(self, puppet: Puppet, tools: Mapping[str, Tool], root: Path, processes: Processes) -> None:
         self.settings = settings_of()
-        self.hooks = Hooks({}, root=root, env={}, processes=processes)
+        self.hooks = Hooks((), root=root, env={}, processes=processes)
         self.skill_dirs: Sequence[Path] = ()
         self.on_prepare: Callable[[], Awaitable[None]] | None = None
         self.on_provider: Callable[[], None] = lambda: None
@@ -500,6 +500,16 @@ class Bench:
 
 def answer_to(request: PermissionRequest, action: str, reason: str = "") -> PermissionAnswer:
     return PermissionAnswer(permission=GrantedPermission(id=request.id), action=action, reason=reason)
+
+
+async def until(wanted: Callable[[], Awaitable[bool] | bool]) -> None:
+    """Until something is true of which no event tells."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = wanted()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0)
 
 
 def _payload(kind: str, body: bytes) -> Any:

@@ -53,9 +53,7 @@ async def crashed_in_a_call(tmp_path: Path, *, granted: bool) -> Path:
 async def test_a_call_that_was_let_loose_is_reported_as_unknown_and_not_repeated(tmp_path: Path) -> None:
     """R-07."""
     async with open_bench(await crashed_in_a_call(tmp_path, granted=True)) as bench:
-        contents = {
-            r.tool_call_id: r.content for m in await bench.messages() for r in m.tool_results
-        }
+        contents = {r.tool_call_id: r.content for m in await bench.messages() for r in m.tool_results}
         assert "outcome is unknown" in contents["c1"]
         assert "before this call had a result" in contents["c2"]
         await bench.settled()
@@ -141,4 +139,3 @@ async def test_ids_of_growing_text_do_not_come_again_after_a_crash(tmp_path: Pat
         await bench.watcher.until("message", lambda m: m.text == "more")
         again = [e.id for e in bench.watcher.seen]
     assert not set(seen) & set(again)
-

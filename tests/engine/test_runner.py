@@ -18,6 +18,7 @@ from tests.engine.bench import (
     settings_of,
     summarize,
     summary_under_way,
+    until,
 )
 
 from bullpen.errors import (
@@ -98,13 +99,15 @@ async def test_a_summary_is_made_although_its_caller_left_before_it_began(bench:
 # A store that refuses
 
 
-async def test_a_prompt_that_cannot_begin_begins_when_the_store_is_mended(bench: Bench) -> None:
+async def test_a_prompt_that_cannot_begin_begins_when_the_store_is_mended(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     """R-11: nobody has to come along and wake it."""
     row = NewRow(session=SESSION, text="hello", run_id="r1", own_run_id=True)
     await bench.write(lambda tx: prompts.accept(tx, WORKSPACE, row))
     await bench.refuse_writes(True)
     bench.runner.wake(SESSION)
-    await asyncio.sleep(0.05)
+    await until(lambda: any("has to wait for the store" in record.message for record in caplog.records))
     await bench.refuse_writes(False)
     (await bench.puppet.next()).finish("hi")
     assert (await bench.watcher.run_complete("r1")).text == "hi"
@@ -148,8 +151,7 @@ async def test_growing_text_that_was_refused_is_not_lost(
     await bench.refuse_writes(True)
     step.say("two ")
     with caplog.at_level(logging.ERROR, "bullpen.store"):
-        while not any("not stored yet" in record.message for record in caplog.records):
-            await asyncio.sleep(0.001)
+        await until(lambda: any("not stored yet" in record.message for record in caplog.records))
     await bench.refuse_writes(False)
     step.say("three")
     await bench.watcher.until("message", lambda m: m.text == "one two three")
@@ -281,7 +283,6 @@ async def test_a_summary_cancelled_before_it_began_answers_its_caller(bench: Ben
     await lingering_turn(bench)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(summarize, bench)
-        await anyio.wait_all_tasks_blocked()
         await _until_accepted(bench)
         await bench.runner.cancel(SESSION)
     bench.gate.open("l")
@@ -290,30 +291,30 @@ async def test_a_summary_cancelled_before_it_began_answers_its_caller(bench: Ben
 async def test_a_summary_that_cannot_begin_tells_its_caller(bench: Bench) -> None:
     await bench.ask_and_hear("hello", "hi", run_id="r1")
     await lingering_turn(bench)
-    with pytest.raises(ExceptionGroup) as caught:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(summarize, bench)
-            await _until_accepted(bench)
-            bench.agent.settings = settings_of(large=None)
-            bench.gate.open("l")
-    assert caught.group_contains(AgentNotReady)
+    waiting = asyncio.ensure_future(summarize(bench))
+    await _until_accepted(bench)
+    bench.agent.settings = settings_of(large=None)
+    bench.gate.open("l")
+    with pytest.raises(AgentNotReady):
+        await waiting
 
 
 async def test_a_summary_that_waits_when_the_workspace_closes_answers_its_caller(bench: Bench) -> None:
     await bench.ask_and_hear("hello", "hi", run_id="r1")
     await lingering_turn(bench)
-    with pytest.raises(ExceptionGroup) as caught:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(summarize, bench)
-            await _until_accepted(bench)
-            bench.gate.open("l")
-            await bench.runner.close(drop_queue=False)
-    assert caught.group_contains(WorkspaceClosing)
+    waiting = asyncio.ensure_future(summarize(bench))
+    await _until_accepted(bench)
+    bench.gate.open("l")
+    await bench.runner.close(drop_queue=False)
+    with pytest.raises(WorkspaceClosing):
+        await waiting
 
 
 async def _until_accepted(bench: Bench) -> None:
-    while not await bench.sql("SELECT 1 FROM prompts WHERE kind = 'summary'"):
-        await asyncio.sleep(0)
+    async def accepted() -> bool:
+        return bool(await bench.sql("SELECT 1 FROM prompts WHERE kind = 'summary'"))
+
+    await until(accepted)
 
 
 # Closing

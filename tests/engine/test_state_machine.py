@@ -22,9 +22,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -34,7 +36,8 @@ from bullpen.engine import queue
 from bullpen.errors import PromptNotFound, ProviderError
 from bullpen.schema.api import QueueEdit
 from bullpen.schema.asks import PermissionRequest
-from bullpen.store import log
+from bullpen.schema.events import RunComplete
+from bullpen.store import asks, log
 from bullpen.store.tx import Tx
 
 T = TypeVar("T")
@@ -65,11 +68,12 @@ class Client:
                 self.cursor = feed.cursor
             self.watcher = bench.watch(deltas=self.deltas, after=self.cursor)
 
-    async def read(self) -> None:
+    async def read(self, at_most: int | None = None) -> None:
+        """Take in what is there, or only its beginning, as when the connection is cut."""
         if self.watcher is None:
             return
         await self.watcher.read()
-        for event in self.watcher.seen:
+        for event in self.watcher.seen[:at_most]:
             assert event.kind != "resync"
             self.cursor = event.id
             if event.seq:
@@ -155,9 +159,8 @@ class Room(RuleBasedStateMachine):
         async def ask() -> T:
             done: asyncio.Future[T] = self.loop.create_future()
             self.calls.put_nowait((work, done))
-            await asyncio.wait([done, self.driver], return_when=asyncio.FIRST_COMPLETED, timeout=30)
-            assert done.done(), "the engine does not answer"
-            return done.result()
+            async with asyncio.timeout(30):
+                return await done
 
         return self.loop.run_until_complete(ask())
 
@@ -248,13 +251,12 @@ class Room(RuleBasedStateMachine):
     def read(self, n: int) -> None:
         self.do(self.clients[n].read)
 
-    @rule(n=clients_, reading=st.booleans())
-    def detach(self, n: int, reading: bool) -> None:
-        """With or without reading the last bytes."""
+    @rule(n=clients_, last_events=st.integers(0, 9))
+    def detach(self, n: int, last_events: int) -> None:
+        """Cut off after some of what was on its way."""
 
         async def work() -> None:
-            if reading:
-                await self.clients[n].read()
+            await self.clients[n].read(last_events)
             self.clients[n].leave()
 
         self.do(work)
@@ -273,11 +275,7 @@ class Room(RuleBasedStateMachine):
             self.wins[request.id] += sum(won)
 
     async def _open_asks(self) -> list[PermissionRequest]:
-        from bullpen.store import asks
-
         found = await self.bench.read(lambda tx: asks.all_open(tx, WORKSPACE))
-        import msgspec
-
         return [msgspec.json.decode(a.body, type=PermissionRequest) for a in found]
 
     # The model
@@ -319,14 +317,19 @@ class Room(RuleBasedStateMachine):
 
         self.do(work)
 
-    @rule(which=st.integers(0, 3), tools=st.lists(st.sampled_from(["act", "echo", "send"]), min_size=1, max_size=3))
+    @rule(
+        which=st.integers(0, 3),
+        tools=st.lists(st.sampled_from(["act", "echo", "send"]), min_size=1, max_size=3),
+    )
     def call(self, which: int, tools: list[str]) -> None:
         async def work() -> None:
             if steps := self._live():
                 step = steps[which % len(steps)]
                 for name in tools:
                     self.count += 1
-                    arguments = f'{{"prompt":"t{self.count}"}}' if name == "send" else f'{{"name":"x{self.count}"}}'
+                    arguments = (
+                        f'{{"prompt":"t{self.count}"}}' if name == "send" else f'{{"name":"x{self.count}"}}'
+                    )
                     step.call(f"c{self.count}", name, arguments)
                 step.finish(reason="tool_use")
                 await self._breathe()
@@ -385,8 +388,7 @@ class Room(RuleBasedStateMachine):
         cancelled: set[str] = set()
         after = 0
         while True:
-            start = after
-            page = await self.bench.read(lambda tx: log.read_page(tx, WORKSPACE, start))
+            page = await self.bench.read(partial(log.read_page, workspace=WORKSPACE, after=after))
             for event in page.events:
                 if event.kind == "run_complete":
                     done = _decode(event.body)
@@ -426,7 +428,9 @@ class Room(RuleBasedStateMachine):
 
     def _check_clients(self, events: list[Any]) -> None:
         last = {(kind, key): seq for seq, kind, _, key, _ in events}
-        superseded = {seq for seq, kind, keep, key, _ in events if keep == "latest" and last[kind, key] != seq}
+        superseded = {
+            seq for seq, kind, keep, key, _ in events if keep == "latest" and last[kind, key] != seq
+        }
         for client in self.clients:
             assert client.numbers == sorted(set(client.numbers)), "twice, or out of order"
             missing = set(range(client.first + 1, len(events) + 1)) - set(client.numbers)
@@ -449,18 +453,15 @@ async def _crash_mark() -> None:
 
 
 def _decode(body: bytes) -> Any:
-    import msgspec
-
-    from bullpen.schema.events import RunComplete
-
     return msgspec.json.decode(body, type=RunComplete)
 
 
 TestRoom = Room.TestCase
 TestRoom.settings = settings(
-    max_examples=2000 if LONG else 60,
-    stateful_step_count=60 if LONG else 40,
+    max_examples=2000 if LONG else 200,
+    stateful_step_count=100 if LONG else 50,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
+    database=None,
 )

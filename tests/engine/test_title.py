@@ -56,7 +56,9 @@ async def test_without_an_answer_the_prompt_is_the_name(bench: Bench, error: Exc
     await bench.session("s2", "New Session")
     bench.puppet.title = error
     await bench.prompt("do  something\nwith " + "x" * 100, run_id="r1", session="s2")
-    named = await bench.watcher.until("session", lambda s: s.id == "s2" and s.title.startswith("do something"))
+    named = await bench.watcher.until(
+        "session", lambda s: s.id == "s2" and s.title.startswith("do something")
+    )
     assert len(named.title) == LONGEST
     assert bench.puppet.titles.qsize() == 2
 

@@ -115,7 +115,7 @@ async def test_parallel_calls_run_side_by_side_and_are_told_in_the_order_of_the_
     assert sorted([await bench.gate.entered() for _ in range(3)]) == ["0", "1", "2"]
     for n in (2, 0, 1):
         bench.gate.open(str(n))
-        await bench.watcher.until("message", lambda m, n=n: any(r.content == f"saw {n}" for r in m.tool_results))
+        await bench.watcher.until("message", lambda m: bool(m.tool_results))
     step = await bench.puppet.next()
     told = [t.result.tool_call_id for t in step.request.turns if isinstance(t, ToolTurn)]
     assert told == ["c0", "c1", "c2", "c3"]

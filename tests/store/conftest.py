@@ -23,9 +23,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     """A store with one open workspace and one session in it."""
-    async with open_store(
-        tmp_path, clock=SystemClock(), attached=lambda workspace, session: 0
-    ) as opened:
+    async with open_store(tmp_path, clock=SystemClock(), attached=lambda workspace, session: 0) as opened:
         await opened.open_feed(WORKSPACE, str(tmp_path))
         await opened.write(lambda tx: sessions.create(tx, WORKSPACE, SESSION, "Named"))
         yield opened

@@ -282,7 +282,7 @@ async def test_an_older_file_is_backed_up_and_brought_along(tmp_path: Path) -> N
         await opened.write(put("old"))
     async with database(tmp_path, migrations=(*MIGRATIONS, NOTES)) as opened:
         assert await keys(opened) == {"old"}
-        await opened.write(lambda tx: _note(tx))
+        await opened.write(_note)
     backup = tmp_path / "bullpen.db.before-2"
     assert (backup.stat().st_mode & 0o777) == 0o600
     old = apsw.Connection(str(backup))
@@ -362,5 +362,3 @@ async def test_a_directory_that_cannot_be_written_is_a_store_error(tmp_path: Pat
     with pytest.raises(StoreError):
         async with database(tmp_path):
             pass
-
-

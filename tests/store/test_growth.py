@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from tests.engine.bench import until
 from tests.store.conftest import SESSION, WORKSPACE
 
 from bullpen.schema.message import (
@@ -58,9 +57,10 @@ async def stored(store: Store) -> Message:
 
 
 async def until_stored(store: Store, text: str) -> None:
-    async with asyncio.timeout(20):
-        while (await stored(store)).text != text:
-            await asyncio.sleep(0.001)
+    async def is_stored() -> bool:
+        return (await stored(store)).text == text
+
+    await until(is_stored)
 
 
 async def chunk_count(store: Store) -> int:
@@ -70,7 +70,9 @@ async def chunk_count(store: Store) -> int:
     return await store.read(work)
 
 
-async def test_chunks_add_up_to_the_message_that_is_then_written_whole(store: Store, live: OpenMessage) -> None:
+async def test_chunks_add_up_to_the_message_that_is_then_written_whole(
+    store: Store, live: OpenMessage
+) -> None:
     words = ["", "eins ", "zwei\n", "🐝 ", '"drei" \\ ', "\0"]
     said = ""
     for word in words:
@@ -103,9 +105,7 @@ async def test_nothing_grows_after_the_turn_has_ended(store: Store, live: OpenMe
     store.growth.add(live, "text", " after")
     other = OpenMessage(WORKSPACE, empty("m2"), 99)
     store.growth.add(other, "text", "never begun")
-    async with asyncio.timeout(20):
-        while live.pending or other.pending:
-            await asyncio.sleep(0.001)
+    await until(lambda: not live.pending and not other.pending)
     await store.write(lambda tx: prompts.any_active(tx, WORKSPACE))
     assert (await stored(store)).text == "before"
     assert store.feeds[WORKSPACE].next_index == head
@@ -123,15 +123,17 @@ async def test_what_was_taken_back_is_not_written_twice(store: Store, live: Open
 async def test_storage_grows_with_the_text(store: Store, live: OpenMessage) -> None:
     """R-18: 3 times the text and 64 KiB, with room for a file's pages."""
     text = ""
-    for n in range(200):
-        piece = f"piece number {n} of a rather long answer; " * 5
+    for n in range(60):
+        piece = f"piece number {n} of a rather long answer; " * 15
         text += piece
         store.growth.add(live, "text", piece)
         await until_stored(store, text)
     end = FinishPart(data=Finish(reason="end_turn", time=1))
     store.growth.take_back(live)
     await store.write(
-        lambda tx: messages.rewrite(tx, WORKSPACE, empty().with_parts((TextPart(data=Text(text=text)), end), 1))
+        lambda tx: messages.rewrite(
+            tx, WORKSPACE, empty().with_parts((TextPart(data=Text(text=text)), end), 1)
+        )
     )
 
     async def size(tx: Tx) -> int:

@@ -45,7 +45,14 @@ async def test_a_key_belongs_to_its_workspace(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("name", "index", "expected"),
-    [("a", 0, "abcd"), ("a", 2, "bcad"), ("d", 0, "dabc"), ("b", 99, "acdb"), ("c", -5, "cabd"), ("c", 1, "acbd")],
+    [
+        ("a", 0, "abcd"),
+        ("a", 2, "bcad"),
+        ("d", 0, "dabc"),
+        ("b", 99, "acdb"),
+        ("c", -5, "cabd"),
+        ("c", 1, "acbd"),
+    ],
 )
 async def test_a_prompt_takes_the_place_it_is_given(
     store: Store, name: str, index: int, expected: str

@@ -73,7 +73,9 @@ async def test_all_words_must_be_there_and_marks_are_put_around_them(store: Stor
     assert (hits[0].snippet, hits[0].role, hits[0].created_at) == ("the [quick] brown fox", "user", 7)
 
 
-@pytest.mark.parametrize("query", ['"', 'a"b', "NOT", "fox*", "text:", "(", "^", "a OR b", "\0", "", "NEAR(a b)"])
+@pytest.mark.parametrize(
+    "query", ['"', 'a"b', "NOT", "fox*", "text:", "(", "^", "a OR b", "\0", "", "NEAR(a b)"]
+)
 async def test_no_query_is_an_error(store: Store, query: str) -> None:
     await add(store, "m1", "the quick brown fox")
     await found(store, query)
@@ -99,7 +101,15 @@ def msg_without_end(message_id: str) -> Message:
     return message(message_id, "").with_parts((), 7)
 
 
-ODD = ["plain words", "tab\tand\nline", "nul \0 inside", "quote ' \" \\", "emoji 🐝 e\u0301", "\u2028 separators", ""]
+ODD = [
+    "plain words",
+    "tab\tand\nline",
+    "nul \0 inside",
+    "quote ' \" \\",
+    "emoji 🐝 e\u0301",
+    "\u2028 separators",
+    "",
+]
 
 
 async def test_a_deleted_session_leaves_nothing_in_the_index(store: Store) -> None:

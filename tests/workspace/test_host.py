@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.engine.bench import PATIENCE_S, Gate, Puppet, Watcher, bench_tools
+from tests.engine.bench import PATIENCE_S, Gate, Puppet, Watcher, bench_tools, until
 from tests.engine.timeloop import TimeLoop, advance
 
 from bullpen.errors import (
@@ -84,9 +84,7 @@ class House:
 
     async def until(self, wanted: Callable[[], bool]) -> None:
         """Until something comes true that sends no event."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not wanted():
-                await asyncio.sleep(0.001)
+        await until(wanted)
 
     def is_open(self, workspace: Workspace) -> bool:
         return workspace in self.host.all()
@@ -190,7 +188,9 @@ async def test_a_create_that_meets_an_end_waits_and_opens_anew(house: House) -> 
     assert [c.client_id for c in house.host.find(first.id).clients()] == ["ben"]
 
 
-async def test_a_client_retired_while_its_create_opens_gets_no_workspace_and_leaves_none(house: House) -> None:
+async def test_a_client_retired_while_its_create_opens_gets_no_workspace_and_leaves_none(
+    house: House,
+) -> None:
     async def create() -> None:
         with pytest.raises(ClientRetired):
             await house.create("ana")

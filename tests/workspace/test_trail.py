@@ -182,6 +182,28 @@ async def test_a_client_that_knew_the_ask_is_shown_it_again_before_the_replay(be
     assert watcher.seen[0].payload == request
 
 
+async def test_a_client_cut_off_after_the_shown_ask_or_the_resync_misses_nothing(bench: Bench) -> None:
+    """Their ids stand where the stream is, not where the log is: they are taken as cursors."""
+    await ask(bench)
+    known = bench.store.feeds[WORKSPACE].head
+    await happen(bench, 5)
+    watcher = bench.watch(after=cursor(bench, known))
+    (shown,) = read_frames(await anext(watcher.trail.begin()))
+    assert shown.kind == "permission_request"
+    again = bench.watch(after=shown.id)
+    await again.read()
+    assert numbers(again.seen) == list(range(known + 1, known + 6))
+    watcher = bench.watch(after="of another log")
+    begin = watcher.trail.begin()
+    (resync,) = read_frames(await anext(begin))
+    await happen(bench, 2)
+    (shown,) = read_frames(await anext(begin))
+    for event in (resync, shown):
+        again = bench.watch(after=event.id)
+        await again.read()
+        assert numbers(again.seen) == [known + 6, known + 7]
+
+
 async def test_an_answered_ask_is_not_shown(bench: Bench) -> None:
     request = await ask(bench)
     assert await bench.grant(request)

@@ -80,7 +80,8 @@ class Questions:
             if batch:
                 self._pending.resolve(batch, Answered(None))
 
-        return bool(await self._store.write(work, then=cancelled))
+        batch = await self._store.write(work, then=cancelled)
+        return bool(batch)
 
 
 def open_asks_json(open_asks: list[asks.Ask]) -> bytes:

@@ -8,6 +8,7 @@ value of the wrong type is left out and told.
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from typing import Any, Literal
@@ -91,13 +92,24 @@ class Permissions(Section, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] = ()
 
 
+HOOK_TIMEOUT_S = 30.0
+"""A hook that takes longer is given up: somebody waits for the tool."""
+
+
 class Hook(Section, frozen=True, kw_only=True):
     """A command that is asked before a tool runs; `matcher` is a regular expression on the tool's name."""
 
     command: str
     matcher: str = ""
     name: str = ""
-    timeout: int = 30
+    timeout: float = HOOK_TIMEOUT_S
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout if self.timeout > 0 else HOOK_TIMEOUT_S
+
+    def matches(self, tool_name: str) -> bool:
+        return re.search(self.matcher, tool_name) is not None
 
 
 class McpServer(Section, frozen=True, kw_only=True):

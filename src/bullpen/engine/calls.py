@@ -8,7 +8,7 @@ behind it are not run; they get a result that says so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -72,7 +72,9 @@ async def run_calls(
     return stopped
 
 
-async def _side_by_side(one: Callable[[ToolCall], Awaitable[None]], batch: Sequence[ToolCall]) -> None:
+async def _side_by_side(
+    one: Callable[[ToolCall], Coroutine[Any, Any, None]], batch: Sequence[ToolCall]
+) -> None:
     """Raises the first error itself, as one call alone would, and not a group of one."""
     try:
         async with anyio.create_task_group() as group:

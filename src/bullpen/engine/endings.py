@@ -8,7 +8,6 @@ After either, `guard` refuses every later write of that turn.
 
 from __future__ import annotations
 
-import uuid
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +25,7 @@ from bullpen.schema.message import (
     ToolCallPart,
     ToolResult,
     ToolResultPart,
+    new_message,
 )
 from bullpen.store import asks, log, messages, prompts, sessions
 from bullpen.store.prompts import Prompt
@@ -152,16 +152,7 @@ async def finish_child(tx: Tx, workspace: str, answer: Message, spent: Spent) ->
 
 async def insert_cut_answer(tx: Tx, workspace: str, session: str, cut: Cut) -> Message:
     """An assistant message that never got to say anything, seen to begin and to end."""
-    message = Message(
-        parts=(),
-        id=str(uuid.uuid4()),
-        role="assistant",
-        session_id=session,
-        model="",
-        provider="",
-        created_at=tx.now,
-        updated_at=tx.now,
-    )
+    message = new_message("assistant", session, (), tx.now)
     await messages.insert(tx, workspace, message)
     message = message.with_parts((_finish(tx, cut),), tx.now)
     await messages.rewrite(tx, workspace, message)
@@ -169,16 +160,7 @@ async def insert_cut_answer(tx: Tx, workspace: str, session: str, cut: Cut) -> M
 
 
 def tool_message(session: str, result: ToolResult, now: int) -> Message:
-    return Message(
-        parts=(ToolResultPart(data=result), BORN_FINISHED),
-        id=str(uuid.uuid4()),
-        role="tool",
-        session_id=session,
-        model="",
-        provider="",
-        created_at=now,
-        updated_at=now,
-    )
+    return new_message("tool", session, (ToolResultPart(data=result), BORN_FINISHED), now)
 
 
 async def _close_message(tx: Tx, workspace: str, message: Message, cut: Cut) -> Message:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +16,9 @@ from typing import Any, Literal
 import anyio
 import msgspec
 
-from bullpen.errors import ConfigError
+from bullpen.config.shape import Hook
 from bullpen.system.processes import Processes, shell_argv
 
-DEFAULT_TIMEOUT_S = 30.0
 EXIT_DENY = 2
 EXIT_HALT = 49
 
@@ -29,20 +27,6 @@ EVENT = "PreToolUse"
 Decision = Literal["allow", "deny", "none"]
 
 log = logging.getLogger(__name__)
-
-
-class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    command: str
-    name: str = ""
-    matcher: str = ""
-    timeout: float = 0
-
-    @property
-    def timeout_s(self) -> float:
-        return self.timeout if self.timeout > 0 else DEFAULT_TIMEOUT_S
-
-    def matches(self, tool_name: str) -> bool:
-        return re.search(self.matcher, tool_name) is not None
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +53,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hooks:
-    """The hooks of one workspace. Raises `ConfigError` for a config that cannot be meant."""
+    """The hooks of one workspace, as its configuration has checked them."""
 
     def __init__(
-        self, config: Mapping[str, Any], *, root: Path, env: Mapping[str, str], processes: Processes
+        self, hooks: Sequence[Hook], *, root: Path, env: Mapping[str, str], processes: Processes
     ) -> None:
-        self._hooks = parse_hooks(config)
+        self._hooks = hooks
         self._root = root
         self._env = dict(env)
         self._processes = processes
@@ -118,32 +102,6 @@ class Hooks:
             log.warning("hook %r was ended after %s s", hook.command, hook.timeout_s)
             return Said()
         return _understand(hook, process.exit_code, process.stdout.text(), process.stderr.text())
-
-
-def parse_hooks(config: Mapping[str, Any]) -> list[Hook]:
-    """The `PreToolUse` hooks of the config's `hooks` section; other events are not known yet and are passed over."""
-    hooks: list[Hook] = []
-    for event, entries in config.items():
-        if event.replace("_", "").lower() != EVENT.lower():
-            continue
-        try:
-            hooks += msgspec.convert(entries, list[Hook])
-        except msgspec.ValidationError as exc:
-            raise ConfigError(f"hooks.{event}: {exc}") from exc
-    for hook in hooks:
-        _check(hook)
-    return hooks
-
-
-def _check(hook: Hook) -> None:
-    if not hook.command.strip():
-        raise ConfigError(f"hooks.{EVENT}: a hook needs a command")
-    try:
-        re.compile(hook.matcher)
-    except re.error as exc:
-        raise ConfigError(
-            f"hooks.{EVENT}: matcher {hook.matcher!r} is not a regular expression: {exc}"
-        ) from exc
 
 
 def _stdin(tool_name: str, tool_input: dict[str, Any], session_id: str, root: Path) -> bytes:

@@ -15,7 +15,7 @@ from bullpen.errors import PromptNotFound, SessionBusy, SessionNotFound
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.api import QueueEdit
 from bullpen.schema.events import RunComplete
-from bullpen.schema.message import Message, user_parts
+from bullpen.schema.message import Message, new_message, user_parts
 from bullpen.store import asks, files, log, messages, prompts, sessions
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
@@ -111,17 +111,8 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
 
 
 async def insert_user_message(tx: Tx, workspace: str, prompt: Prompt) -> Message:
-    message = Message(
-        parts=user_parts(prompt.text, prompt.attachments),
-        id=str(uuid.uuid4()),
-        role="user",
-        session_id=prompt.session,
-        model="",
-        provider="",
-        created_at=tx.now,
-        updated_at=tx.now,
-        author=prompt.author,
-    )
+    parts = user_parts(prompt.text, prompt.attachments)
+    message = new_message("user", prompt.session, parts, tx.now, author=prompt.author)
     await messages.insert(tx, workspace, message)
     return message
 

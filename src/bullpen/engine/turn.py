@@ -8,7 +8,6 @@ and whatever cuts the turn short finds it.
 from __future__ import annotations
 
 import base64
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -25,7 +24,7 @@ from bullpen.engine.queue import insert_user_message
 from bullpen.engine.services import Chosen, Services
 from bullpen.errors import ToolFailed, TurnCancelled, TurnStuck
 from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
-from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult
+from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message
 from bullpen.store import asks, messages, prompts, sessions
 from bullpen.store.growth import OpenMessage
 from bullpen.store.prompts import Prompt
@@ -276,16 +275,15 @@ async def open_answer(
     tx: Tx, workspace: str, session_id: str, turn: int, chosen: Chosen, *, summary: bool = False
 ) -> Draft:
     """An empty assistant message, announced and ready to grow."""
-    message = Message(
-        parts=(),
-        id=str(uuid.uuid4()),
-        role="assistant",
-        session_id=session_id,
-        model=chosen.selected.model,
-        provider=chosen.selected.provider,
-        created_at=tx.now,
-        updated_at=tx.now,
-        is_summary_message=summary,
+    selected = chosen.selected
+    message = new_message(
+        "assistant",
+        session_id,
+        (),
+        tx.now,
+        model=selected.model,
+        provider=selected.provider,
+        is_summary=summary,
     )
     open_message = OpenMessage(workspace, message, turn)
     await messages.insert(tx, workspace, message, turn=turn, live=open_message)

@@ -6,6 +6,7 @@ type it does not know, so this list is closed; new facts become new fields of `d
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, Literal
 
 import msgspec
@@ -161,6 +162,32 @@ class Message(Wire, frozen=True, kw_only=True):
 
     def with_parts(self, parts: tuple[Part, ...], updated_at: int) -> Message:
         return msgspec.structs.replace(self, parts=parts, updated_at=updated_at)
+
+
+def new_message(
+    role: Role,
+    session_id: str,
+    parts: tuple[Part, ...],
+    now: int,
+    *,
+    model: str = "",
+    provider: str = "",
+    author: str = "",
+    is_summary: bool = False,
+) -> Message:
+    """A message that has just come into being."""
+    return Message(
+        parts=parts,
+        id=str(uuid.uuid4()),
+        role=role,
+        session_id=session_id,
+        model=model,
+        provider=provider,
+        created_at=now,
+        updated_at=now,
+        is_summary_message=is_summary,
+        author=author,
+    )
 
 
 EMPTY_MESSAGE = Message(

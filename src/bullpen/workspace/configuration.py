@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bullpen.config import context, load, places, redact, skills, write
 from bullpen.config.merge import merge
 from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.config.skills import Skill
 from bullpen.engine import prompt
-from bullpen.engine.hooks import Hooks
+from bullpen.engine.hooks import EVENT, Hooks
 from bullpen.errors import BadRequest
 from bullpen.mcp.servers import McpServers
 from bullpen.providers import registry
@@ -75,7 +73,7 @@ class Configuration:
             root=self._root,
             settings=settings,
             hooks=Hooks(
-                msgspec.to_builtins(settings.hooks), root=self._root, env=self._env, processes=self._processes
+                settings.hooks.get(EVENT, ()), root=self._root, env=self._env, processes=self._processes
             ),
             skills=found,
             tools=self._tools(),

@@ -4,13 +4,12 @@ the conversation. Neither the command nor its place in the conversation depends 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from pathlib import Path
 
 from anyio.abc import TaskGroup
 
 from bullpen.schema.api import ShellDone
-from bullpen.schema.message import BORN_FINISHED, Message, ShellCommand, ShellCommandPart
+from bullpen.schema.message import BORN_FINISHED, ShellCommand, ShellCommandPart, new_message
 from bullpen.store import messages, sessions
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
@@ -54,14 +53,5 @@ class Shell:
         part = ShellCommandPart(
             data=ShellCommand(command=command, output=ran.output, exit_code=ran.exit_code)
         )
-        message = Message(
-            parts=(part, BORN_FINISHED),
-            id=str(uuid.uuid4()),
-            role="user",
-            session_id=session_id,
-            model="",
-            provider="",
-            created_at=tx.now,
-            updated_at=tx.now,
-        )
+        message = new_message("user", session_id, (part, BORN_FINISHED), tx.now)
         await messages.insert(tx, self._workspace, message)

@@ -68,7 +68,7 @@ class Trail:
                 yield self._resync("events older than the log keeps were missed", after)
                 continue
             if first and show_asks:
-                shown = b"".join(self._reshown(ask) for ask in pending if ask.seq <= after)
+                shown = b"".join(self._reshown(ask, after) for ask in pending if ask.seq <= after)
                 if shown:
                     yield shown
             first = False
@@ -93,8 +93,8 @@ class Trail:
     async def _read(self, tx: Tx, *, after: int) -> tuple[Page, list[Ask]]:
         return await log.read_page(tx, self._workspace, after), await asks.all_open(tx, self._workspace)
 
-    def _reshown(self, ask: Ask) -> bytes:
-        return self._feed.single(_ASK_KINDS[ask.kind], "created", ask.body)
+    def _reshown(self, ask: Ask, seq: int) -> bytes:
+        return self._feed.single(_ASK_KINDS[ask.kind], "created", ask.body, seq)
 
     def _frame(self, seq: int, kind: str, action: str, body: bytes) -> bytes:
         return frame(f"{self._feed.epoch}-{seq}", kind, action, body)
@@ -102,7 +102,7 @@ class Trail:
     def _resync(self, reason: str, seq: int) -> bytes:
         """What follows on the stream comes after `seq`."""
         body = encode(Resync(reason=reason, cursor=f"{self._feed.epoch}-{seq}"))
-        return self._feed.single("resync", "created", body)
+        return self._feed.single("resync", "created", body, seq)
 
 
 def _parse(cursor: str, epoch: str) -> int | None:
