@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.engine.bench import SESSION, Answering, Bench, answer_to, settings_of
-from tests.engine.timeloop import TimeLoop, advance
+from tests.engine.timeloop import TimeLoop, advance, pass_until
 
 from bullpen.engine.answer import RETRY_LONGEST_S, TRIES
 from bullpen.errors import ProviderError
@@ -25,16 +24,6 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 async def begun(bench: Bench, **more: Any) -> Answering:
     await bench.prompt("hello", run_id="r1", **more)
     return await bench.puppet.next()
-
-
-async def time_passes(bench: Bench, wanted: Callable[[], bool]) -> None:
-    """Put the clock forward until it has happened; the store has real time to do its part."""
-    for _ in range(500):
-        if wanted():
-            return
-        await advance(0.5)
-        await bench.sql("SELECT 1")
-    raise AssertionError("it never happened")
 
 
 async def results(bench: Bench, session: str = SESSION) -> list[tuple[str, str, bool]]:
@@ -200,7 +189,7 @@ async def test_a_broken_stream_is_tried_again_from_nothing(bench: Bench) -> None
     step.fail(ProviderError("reset", retryable=True))
     cleared = await bench.watcher.until("message", lambda m: m.role == "assistant" and not m.parts)
     assert cleared.finish is None
-    await time_passes(bench, lambda: not bench.puppet.asked.empty())
+    await pass_until(lambda: not bench.puppet.asked.empty())
     step = await bench.puppet.next()
     step.finish("a whole answer")
     assert (await bench.watcher.run_complete("r1")).text == "a whole answer"
@@ -230,7 +219,7 @@ async def test_the_hosts_own_waiting_time_is_kept(bench: Bench) -> None:
     await bench.sql("SELECT 1")
     await advance(29)
     assert bench.puppet.asked.empty()
-    await time_passes(bench, lambda: not bench.puppet.asked.empty())
+    await pass_until(lambda: not bench.puppet.asked.empty())
 
 
 @pytest.mark.parametrize(
@@ -337,9 +326,9 @@ async def test_a_store_error_among_parallel_calls_is_told_as_it_is(bench: Bench)
         await bench.gate.entered()
     await bench.refuse_writes(True)
     bench.gate.open("0")
-    await time_passes(bench, lambda: "1" in bench.gate.left)
+    await pass_until(lambda: "1" in bench.gate.left)
     await bench.refuse_writes(False)
-    await time_passes(bench, lambda: bench.runner.is_idle)
+    await pass_until(lambda: bench.runner.is_idle)
     done = await bench.watcher.run_complete("r1")
     assert "the disk takes nothing" in done.error
     assert "TaskGroup" not in done.error

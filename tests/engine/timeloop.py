@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
+
+REAL_LIMIT_S = 30.0
+"""Threads and disks keep their own time; on a busy machine they need some of it."""
 
 
 class TimeLoop(asyncio.SelectorEventLoop):
@@ -26,3 +31,12 @@ async def advance(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, TimeLoop)
     await loop.advance(seconds)
+
+
+async def pass_until(wanted: Callable[[], bool], step_s: float = 0.5) -> None:
+    """Put the clock forward until it has happened; threads get real time to do their part."""
+    end = time.monotonic() + REAL_LIMIT_S
+    while not wanted():
+        assert time.monotonic() < end, "it never happened"
+        await advance(step_s)
+        await asyncio.to_thread(time.sleep, 0.001)

@@ -14,6 +14,7 @@ import pytest
 
 from bullpen.broker import Fact
 from bullpen.errors import StoreDamaged, StoreError, StoreTooNew
+from bullpen.store import workspaces
 from bullpen.store.database import Database, open_database
 from bullpen.store.migrations import MIGRATIONS, Migration
 from bullpen.store.tx import Tx, Work
@@ -60,7 +61,7 @@ def put_and_fail(key: str, error: BaseException) -> Work[None]:
 
 async def keys(opened: Database) -> set[str]:
     async def work(tx: Tx) -> set[str]:
-        return {row[0] for row in await tx.rows("SELECT key FROM meta WHERE key <> 'clean'")}
+        return {row[0] for row in await tx.rows("SELECT key FROM meta WHERE key NOT IN ('clean', 'boot')")}
 
     return await opened.read(work)
 
@@ -355,6 +356,23 @@ async def test_an_unclean_end_has_the_file_checked(tmp_path: Path) -> None:
     with pytest.raises(StoreDamaged):
         async with database(tmp_path):
             pass
+
+
+@pytest.mark.parametrize(
+    ("clean", "boot", "is_kept"), [("0", None, True), ("1", "another", True), ("0", "another", False)]
+)
+async def test_only_a_power_cut_begins_a_new_epoch(
+    tmp_path: Path, clean: str, boot: str | None, is_kept: bool
+) -> None:
+    """After it, numbers that clients have seen may be given again; a killed process loses none."""
+    async with database(tmp_path) as opened:
+        before = await opened.write(lambda tx: workspaces.open_log(tx, "w", "/w"))
+    raw(tmp_path, f"UPDATE meta SET value = '{clean}' WHERE key = 'clean'")
+    if boot is not None:
+        raw(tmp_path, f"UPDATE meta SET value = '{boot}' WHERE key = 'boot'")
+    async with database(tmp_path) as opened:
+        after = await opened.write(lambda tx: workspaces.open_log(tx, "w", "/w"))
+    assert (after.epoch == before.epoch) is is_kept
 
 
 async def test_a_directory_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ async def test_nothing_grows_after_the_turn_has_ended(store: Store, live: OpenMe
     other = OpenMessage(WORKSPACE, empty("m2"), 99)
     store.growth.add(other, "text", "never begun")
     await until(lambda: not live.pending and not other.pending)
-    await store.write(lambda tx: prompts.any_active(tx, WORKSPACE))
+    await store.write(lambda tx: prompts.any_unfinished(tx, WORKSPACE))
     assert (await stored(store)).text == "before"
     assert store.feeds[WORKSPACE].next_index == head
 

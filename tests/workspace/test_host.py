@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.engine.bench import PATIENCE_S, Gate, Puppet, Watcher, bench_tools, until
-from tests.engine.timeloop import TimeLoop, advance
+from tests.engine.timeloop import TimeLoop, advance, pass_until
 
 from bullpen.errors import (
     BullpenError,
@@ -344,12 +344,7 @@ async def test_an_outliving_workspace_stays_for_its_turn_and_then_ends(house: Ho
         await advance(1.1)
     assert house.is_found(workspace)
     step.finish("all alone")
-    for _ in range(500):
-        if not house.is_found(workspace):
-            break
-        await advance(1.1)
-        await asyncio.to_thread(lambda: None)
-    assert not house.is_found(workspace)
+    await pass_until(lambda: not house.is_found(workspace), 1.1)
 
 
 async def test_a_store_that_fails_does_not_take_the_server_with_it(house: House) -> None:

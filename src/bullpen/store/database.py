@@ -37,6 +37,9 @@ log = logging.getLogger("bullpen.store")
 OLDEST_SAFE_SQLITE = (3, 51, 3)
 """Before this the library can corrupt a WAL database when two connections write or checkpoint together."""
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Tells a killed process, after which nothing committed is missing, from a machine that went down."""
+
 BUSY_TIMEOUT_MS = 5_000
 READERS = 2
 MAX_BATCH = 256
@@ -253,9 +256,11 @@ def _prepare(path: Path, migrations: Sequence[Migration]) -> list[apsw.Connectio
     connections: list[apsw.Connection] = []
     try:
         connections.append(writer := _connect(path, readonly=False))
-        _check(writer, path)
+        was_clean = _is_clean(writer)
+        if not was_clean:
+            _check(writer, path)
         _migrate(writer, path, migrations)
-        writer.execute("INSERT INTO meta VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'")
+        _begin_life(writer, was_clean=was_clean)
         connections.extend(_connect(path, readonly=True) for _ in range(READERS))
     except BaseException as exc:
         for connection in connections:
@@ -280,13 +285,29 @@ def _connect(path: Path, *, readonly: bool) -> apsw.Connection:
     return connection
 
 
-def _check(connection: apsw.Connection, path: Path) -> None:
-    """After an unclean end, look the file over before anybody relies on it."""
+def _is_clean(connection: apsw.Connection) -> bool:
+    """Whether the file is new, or whoever had it open last has closed it."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchall():
-        return
-    clean = connection.execute("SELECT value FROM meta WHERE key = 'clean'").fetchall()
-    if clean == [("1",)]:
-        return
+        return True
+    return connection.execute("SELECT value FROM meta WHERE key = 'clean'").fetchall() == [("1",)]
+
+
+def _begin_life(connection: apsw.Connection, *, was_clean: bool) -> None:
+    """Note that the file is in use. After a power cut every log gets a new epoch: numbers of events that were
+    shown but not synced may be given again, and no client must take the new ones for the old."""
+    boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
+    last = connection.execute("SELECT value FROM meta WHERE key = 'boot'").fetchall()
+    with connection:
+        if not was_clean and last != [(boot,)]:
+            connection.execute("UPDATE workspaces SET epoch = lower(hex(randomblob(4)))")
+        for key, value in (("clean", "0"), ("boot", boot)):
+            connection.execute(
+                "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2", (key, value)
+            )
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    """Look the file over before anybody relies on it. Raises `StoreDamaged`."""
     verdict = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
     if verdict != "ok":
         raise StoreDamaged(str(path), verdict)

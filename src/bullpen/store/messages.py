@@ -153,16 +153,6 @@ async def user_json(tx: Tx, workspace: str, session: str | None) -> bytes:
     return await _join(tx, rows)
 
 
-async def has_user_text(tx: Tx, workspace: str, session: str) -> bool:
-    """Whether somebody has said something in words here before."""
-    rows = await tx.rows(
-        "SELECT body FROM messages WHERE workspace = $1 AND session = $2 AND role = 'user'",
-        workspace,
-        session,
-    )
-    return any(decode_message(row[0]).text for row in rows)
-
-
 async def delete(tx: Tx, workspace: str, message: Message) -> None:
     await tx.run("DELETE FROM chunks WHERE message = $1", message.id)
     await tx.run("DELETE FROM messages WHERE id = $1", message.id)

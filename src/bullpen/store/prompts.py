@@ -170,12 +170,6 @@ async def any_unfinished(tx: Tx, workspace: str) -> bool:
     return row is not None
 
 
-async def any_active(tx: Tx, workspace: str) -> bool:
-    return (
-        await tx.row("SELECT 1 FROM prompts WHERE workspace = $1 AND state = 'active'", workspace) is not None
-    )
-
-
 async def activate(tx: Tx, workspace: str, seq: int, turn: int) -> None:
     """Give the prompt a turn: its own, or the one it joins."""
     await tx.run(

@@ -310,7 +310,7 @@ class Host:
                 ) as workspace:
                     hosted.ready.set_result(workspace)
                     await hosted.end.wait()
-                    await workspace.shut_down(drop_queue=hosted.drop_queue)
+                    await workspace.end_turns(drop_queue=hosted.drop_queue)
         except Exception as exc:
             error = _innermost(exc)
             if hosted.ready.done():

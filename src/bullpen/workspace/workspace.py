@@ -10,7 +10,7 @@ import datetime
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -180,14 +180,19 @@ class Workspace:
         await self._configuration.reload()
         await self._follow_configuration()
 
-    async def shut_down(self, *, drop_queue: bool) -> None:
-        """End turns, commands and streams, in that order: the last events still reach everybody."""
+    async def end_turns(self, *, drop_queue: bool) -> None:
+        """Take no more prompts and store every turn's end, while everybody can still see it."""
         self.is_closing = True
         await self._runner.close(drop_queue=drop_queue)
-        await self._jobs.close()
-        await self._mcp.close()
-        self.claims.close()
-        self._store.close_feed(self.id)
+
+    async def close(self) -> None:
+        """End commands, outside servers and streams, each whatever became of the one before."""
+        self.is_closing = True
+        async with AsyncExitStack() as stack:
+            stack.callback(self._store.close_feed, self.id)
+            stack.callback(self.claims.close)
+            stack.push_async_callback(self._mcp.close)
+            await self._jobs.close()
 
     async def has_work(self) -> bool:
         """Whether a turn, a queue or a job is unfinished."""
@@ -550,7 +555,7 @@ class Workspace:
 async def open_workspace(
     opening: Opening, surroundings: Surroundings, store: Store, claims: Callable[[], Claims]
 ) -> AsyncIterator[Workspace]:
-    """A live workspace; whoever leaves the block has called `shut_down` before, or wants it all gone."""
+    """A live workspace; whoever leaves the block has called `end_turns` before, unless something broke."""
     feed = await store.open_feed(opening.id, str(opening.root))
     async with anyio.create_task_group() as tasks:
         workspace = Workspace(opening, surroundings, store, feed, tasks, claims())
@@ -558,7 +563,8 @@ async def open_workspace(
             await workspace.start()
             yield workspace
         finally:
-            store.close_feed(opening.id)
+            with anyio.CancelScope(shield=True):
+                await workspace.close()
             tasks.cancel_scope.cancel()
 
 
