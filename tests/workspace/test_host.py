@@ -29,7 +29,8 @@ from bullpen.system.clock import SystemClock
 from bullpen.system.processes import Processes
 from bullpen.workspace.claims import CREATE_HOLD_S
 from bullpen.workspace.host import Host
-from bullpen.workspace.workspace import Surroundings, Workspace
+from bullpen.workspace.opening import Surroundings
+from bullpen.workspace.workspace import Workspace
 
 CONFIG = {
     "providers": {

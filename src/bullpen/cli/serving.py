@@ -32,7 +32,7 @@ from bullpen.system.processes import Processes
 from bullpen.tools.base import Tool
 from bullpen.workspace.claims import DETACH_GRACE_S
 from bullpen.workspace.host import Host
-from bullpen.workspace.workspace import Surroundings
+from bullpen.workspace.opening import Surroundings
 
 if TYPE_CHECKING:
     import httpx2

@@ -40,9 +40,10 @@ from bullpen.schema.api import NewWorkspace
 from bullpen.store.lock import DataLock
 from bullpen.store.store import Store
 from bullpen.workspace.claims import Claims
+from bullpen.workspace.opening import Opening, Surroundings
 from bullpen.workspace.stores import Stores
 from bullpen.workspace.trail import Trail
-from bullpen.workspace.workspace import Opening, Surroundings, Workspace, open_workspace
+from bullpen.workspace.workspace import Workspace, open_workspace
 
 log = logging.getLogger("bullpen.workspace")
 
@@ -365,6 +366,8 @@ class Host:
                 if await self._has_work(workspace):
                     await anyio.sleep(JOB_CHECK_S)
                 elif workspace.claims.is_empty:
+                    # A prompt that is accepted in this very moment is kept for the next opening.
+                    self._hosted[workspace.id].drop_queue = False
                     self._begin_end(workspace.id)
         finally:
             self._watched.discard(workspace.id)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import datetime
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -24,7 +23,6 @@ from bullpen.asks.permission import Permissions
 from bullpen.asks.question import Questions, open_asks_json
 from bullpen.broker import Fact, Feed
 from bullpen.config import write
-from bullpen.config.settings import ProviderSettings
 from bullpen.engine import queue
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
@@ -36,7 +34,6 @@ from bullpen.errors import (
     WorkspaceClosing,
 )
 from bullpen.mcp.servers import McpServers
-from bullpen.providers.base import Provider
 from bullpen.schema import agent as nouns
 from bullpen.schema.agent import (
     ZERO_TIME,
@@ -80,42 +77,15 @@ from bullpen.store import asks, files, log, messages, prompts, search, sessions
 from bullpen.store.prompts import NewRow
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx, Work
-from bullpen.system.clock import Clock
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
-from bullpen.system.processes import Processes
-from bullpen.tools.base import Tool
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.configuration import Configuration
+from bullpen.workspace.opening import Opening, Surroundings
 from bullpen.workspace.shell import Shell
 from bullpen.workspace.trail import Trail
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What the host lends to every workspace."""
-
-    clock: Clock
-    processes: Processes
-    tools: Callable[[], Mapping[str, Tool]]
-    make_provider: Callable[[ProviderSettings], Provider]
-    trusted: bool
-    detach_grace_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """What the first client asked for; later ones join it as it is."""
-
-    id: str
-    path: str
-    root: Path
-    yolo: bool
-    debug: bool
-    channels: tuple[str, ...]
-    env: Mapping[str, str]
 
 
 class Workspace:

@@ -1,0 +1,38 @@
+"""What a workspace is opened with: what the host lends to all of them, and what the first client asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bullpen.config.settings import ProviderSettings
+from bullpen.providers.base import Provider
+from bullpen.system.clock import Clock
+from bullpen.system.processes import Processes
+from bullpen.tools.base import Tool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What the host lends to every workspace."""
+
+    clock: Clock
+    processes: Processes
+    tools: Callable[[], Mapping[str, Tool]]
+    make_provider: Callable[[ProviderSettings], Provider]
+    trusted: bool
+    detach_grace_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What the first client asked for; later ones join it as it is."""
+
+    id: str
+    path: str
+    root: Path
+    yolo: bool
+    debug: bool
+    channels: tuple[str, ...]
+    env: Mapping[str, str]
