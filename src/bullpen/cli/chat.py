@@ -11,8 +11,8 @@ from anyio.abc import TaskGroup
 
 from bullpen.cli.commands import Commands
 from bullpen.cli.desk import Desk
+from bullpen.cli.failure import one_line
 from bullpen.cli.inert import inert_line
-from bullpen.cli.main import one_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import End, Interrupt, Line, Terminal, open_terminal
 from bullpen.cli.view import View

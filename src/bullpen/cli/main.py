@@ -89,6 +89,8 @@ def run(arguments: list[str]) -> int:
     except errors.BullpenError as exc:
         if _wants_traceback():
             raise
+        from bullpen.cli.failure import one_line
+
         click.echo(f"bullpen: {one_line(exc)}", err=True)
         return 1
     except (KeyboardInterrupt, click.Abort):
@@ -116,29 +118,6 @@ def _ready_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (for as long as we run)
         elif mode == "w" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-
-
-def one_line(error: errors.BullpenError) -> str:
-    """What went wrong, and what the person can do, in one line that is safe to print."""
-    from bullpen.cli.inert import inert_line
-
-    said = inert_line(error.message)
-    hint = _hint(error)
-    return f"{said} – {hint}" if hint else said
-
-
-def _hint(error: errors.BullpenError) -> str:
-    match error:
-        case errors.ServerUnreachable():
-            return "'bullpen doctor' says more"
-        case errors.Unauthorized():
-            return "set BULLPEN_TOKEN to the server's token"
-        case errors.AgentNotReady():
-            return "no model is configured: run 'bullpen' and choose one"
-        case errors.HostingWorkspaces():
-            return "'bullpen ps' shows who is attached"
-        case _:
-            return ""
 
 
 def _refuse(exc: click.ClickException) -> int:

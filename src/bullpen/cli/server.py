@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """What a person, or a client that starts a server, may say about it.
-
-    No `hosts` means the default socket, no `data_dir` the user's own, no `idle_exit_s` what the
-    environment says and else: stay.
-    """
-
-    hosts: tuple[str, ...] = ()
-    data_dir: Path | None = None
-    trust: bool = False
-    idle_exit_s: float | None = None
-    debug: bool = False
-    store: str | None = None
 
 
 def _checked_hosts(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -88,7 +71,7 @@ def command(
       bullpen server --host tcp://127.0.0.1:7777
       bullpen server --host unix:///run/team/bullpen.sock --data-dir /srv/bullpen
     """
-    from bullpen.cli.serving import run_server
+    from bullpen.cli.serving import ServerOptions, run_server
 
     options = ServerOptions(
         hosts=hosts,

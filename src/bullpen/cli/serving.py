@@ -13,9 +13,10 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bullpen.cli.server import ServerOptions
 from bullpen.config.places import Places
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import BullpenError
@@ -44,6 +45,22 @@ KEEPALIVE_S = 15.0
 
 STOP_GRACE_S = 5.0
 """How long answers under way may take after everything else has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What a person, or a client that starts a server, may say about it.
+
+    No `hosts` means the default socket, no `data_dir` the user's own, no `idle_exit_s` what the
+    environment says and else: stay.
+    """
+
+    hosts: tuple[str, ...] = ()
+    data_dir: Path | None = None
+    trust: bool = False
+    idle_exit_s: float | None = None
+    debug: bool = False
+    store: str | None = None
 
 
 def run_server(options: ServerOptions) -> int:
