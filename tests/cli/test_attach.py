@@ -198,6 +198,20 @@ async def test_without_a_model_the_first_screen_offers_some(server: StandIn, ter
     assert chosen == {"scope": 1, "model_type": "large", "model": {"provider": "demo", "model": "tour"}}
 
 
+async def test_a_model_is_chosen_by_its_number_in_one_go(server: StandIn, terminal: Open) -> None:
+    """Without looking at the list first."""
+    server.is_ready = False
+    server.offers = [
+        {"id": "demo", "name": "Tour", "type": "demo", "models": [{"id": "tour", "name": "Guided"}]}
+    ]
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("no model is configured")
+    screen.type("/model 7")
+    await screen.until("a number from 1 to 1")
+    screen.type("/model 1")
+    await screen.until("model: demo/tour")
+
+
 async def test_a_narrow_terminal_shows_the_end_of_a_long_line(server: StandIn, terminal: Open) -> None:
     """The input stays on one row, and text around it stays whole."""
     talk(server)

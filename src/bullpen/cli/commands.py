@@ -84,7 +84,10 @@ class Commands:
         return True
 
     async def _model(self, wanted: str) -> None:
-        if wanted:
+        if wanted.isdecimal():
+            self._offered = await choices(self._room)
+            await self.choose_model(wanted)
+        elif wanted:
             await self._take_model(pick(wanted, await choices(self._room)))
         else:
             await self.offer_models("models (choose by number):")
