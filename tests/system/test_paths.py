@@ -11,10 +11,10 @@ from bullpen.system import paths
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work-other").mkdir()
-    (tmp_path / "work/out").symlink_to(tmp_path)
-    return tmp_path / "work"
+    (tmp_path / "shed").mkdir()
+    (tmp_path / "shed-other").mkdir()
+    (tmp_path / "shed/out").symlink_to(tmp_path)
+    return tmp_path / "shed"
 
 
 def test_relative_paths_are_the_workspaces(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,8 +38,8 @@ def test_a_step_up_from_a_link_leads_where_the_link_leads(root: Path) -> None:
         ("..", False),
         ("out", False),
         ("out/x", False),
-        ("out/work/x", True),
-        ("../work-other/x", False),
+        ("out/shed/x", True),
+        ("../shed-other/x", False),
         ("/etc/passwd", False),
     ],
 )

@@ -106,7 +106,8 @@ def decode_event(frame: Frame) -> Event | None:
         if decoder is None:
             return None
         inner = _decode_envelope(frame.data).payload
-        return Event(id=frame.id, kind=kind, action=inner.type, payload=decoder.decode(inner.payload))  # type: ignore[arg-type]
+        payload = decoder.decode(inner.payload)
+        return Event(id=frame.id, kind=kind, action=inner.type, payload=payload)  # type: ignore[arg-type]  # by kind
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         log.warning("skipped an event that does not fit: %s (id %s)", exc, frame.id)
         return None

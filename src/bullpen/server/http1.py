@@ -53,7 +53,7 @@ class Http1(HttpToolsProtocol):
 
     # Of the connection
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # never another kind
         super().connection_made(transport)
         self._watch = StallWatch(transport, self._limits, self.server_state.tally)
         self._link = {

@@ -32,7 +32,7 @@ class Http2(ZttpH2Protocol):
     """One HTTP/2 connection and its streams."""
 
     server_state: TransportState
-    cycles: dict[int, StreamCycle]  # type: ignore[assignment]
+    cycles: dict[int, StreamCycle]  # type: ignore[assignment]  # ours, which uvicorn's is a base of
 
     def __init__(self, config: Config, state: TransportState, peer: Peer, limits: Limits) -> None:
         super().__init__(config, state, {}, asyncio.get_running_loop())
@@ -44,7 +44,7 @@ class Http2(ZttpH2Protocol):
         self._credit = asyncio.Event()
         """Set whenever the peer has sent anything: perhaps more window."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # never another kind
         self._watch = StallWatch(transport, self._limits, self.server_state.tally)
         super().connection_made(transport)
 

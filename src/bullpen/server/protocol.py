@@ -36,7 +36,7 @@ class Door(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # never another kind
         self.transport = transport
         self._peer = peer_of(transport)
         if not self._peer.welcome:
