@@ -5,7 +5,7 @@
 Tools that ask for permission are refused, so that this is safe to try anywhere.
 """
 
-# ruff: noqa: T201
+# ruff: noqa: T201 (printing is what an example is for)
 
 import sys
 

@@ -6,7 +6,7 @@ Kill the server, close the laptop, restart the machine behind it: what happened 
 back, once and in order.
 """
 
-# ruff: noqa: T201
+# ruff: noqa: T201 (printing is what an example is for)
 
 import sys
 from contextlib import suppress
