@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from urllib.request import getproxies
 
 import httpx2
+
+from bullpen.providers.direct import DirectTransport
 
 CONNECT_LIMIT_S = 10.0
 SEND_LIMIT_S = 60.0
@@ -15,13 +18,17 @@ def new_client(trust: ssl.SSLContext | None = None) -> httpx2.AsyncClient:
     """A client with no limit on streams. Proxies come from the environment, but never for this machine.
 
     Whoever opens it closes it. There is no read limit: providers watch over their own silence, because
-    comments that a host sends to keep the line open must not count as progress. Reading the certificates that
-    are trusted takes some 50 ms; whoever has a context already can hand it in.
+    comments that a host sends to keep the line open must not count as progress. `trust` is for hosts whose
+    certificates the system does not know.
     """
+    direct = DirectTransport(trust)
+    behind_proxy = bool({"http", "https", "all"} & getproxies().keys())
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(connect=CONNECT_LIMIT_S, write=SEND_LIMIT_S, read=None, pool=CONNECT_LIMIT_S),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30.0),
         verify=trust if trust is not None else True,
         follow_redirects=False,
-        mounts={"all://localhost": None, "all://127.0.0.1": None, "all://[::1]": None},
+        # httpx2 knows the way through proxies; it leaves them aside when it is handed a transport.
+        transport=None if behind_proxy else direct,
+        mounts={f"all://{host}": direct for host in ("localhost", "127.0.0.1", "[::1]")},
     )
