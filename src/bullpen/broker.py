@@ -89,7 +89,10 @@ class Entry:
 
 
 class Subscription:
-    """A position in a feed. Owned by one stream, which waits on `wake` and then calls `take`."""
+    """A position in a feed. Owned by one stream, which waits on `wake` and then calls `take`.
+
+    While the stream `waits` with nothing left to take, the feed hands new frames straight to its connection
+    (`write_now`); a stream is woken only when its connection has no room."""
 
     def __init__(self, feed: Feed, *, deltas: bool) -> None:
         self.feed = feed
@@ -98,6 +101,11 @@ class Subscription:
         self.seq = feed.head
         """The last durable number this subscriber has been given."""
         self.wake = asyncio.Event()
+        self.waits = False
+        self.write_now: Callable[[bytes], bool] | None = None
+        """Writes to the stream's connection if that has room."""
+        self.written_at = 0.0
+        """When the feed last wrote there, by the event loop's clock."""
         self.closed = False
 
     @property
@@ -150,10 +158,15 @@ class Subscription:
         self.seq = durable
         return frames + feed.open_frames() if show_open else frames
 
+    def call(self) -> None:
+        """Let the stream take by itself what is new."""
+        self.waits = False
+        self.wake.set()
+
     def close(self) -> None:
         """End the stream that reads here, cleanly."""
         self.closed = True
-        self.wake.set()
+        self.call()
 
 
 class Feed:
@@ -178,6 +191,7 @@ class Feed:
         self._tail_bytes = 0
         self.first_index = 0
         self.subscriptions: set[Subscription] = set()
+        self._delta_followers = 0
         self._open: dict[str, Live] = {}
         self._shown_whole: dict[str, tuple[float, Entry | None]] = {}
         self._due: dict[str, asyncio.TimerHandle] = {}
@@ -193,7 +207,13 @@ class Feed:
 
     @property
     def has_deltas(self) -> bool:
-        return any(s.deltas for s in self.subscriptions)
+        """Whether anybody follows by deltas."""
+        return self._delta_followers > 0
+
+    @property
+    def has_wholes(self) -> bool:
+        """Whether anybody follows by whole messages."""
+        return self._delta_followers < len(self.subscriptions)
 
     def entry(self, index: int) -> Entry:
         return self._tail[index - self.first_index]
@@ -203,10 +223,13 @@ class Feed:
             raise RuntimeError("the feed is closed")
         subscription = Subscription(self, deltas=deltas)
         self.subscriptions.add(subscription)
+        self._delta_followers += deltas
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        self.subscriptions.discard(subscription)
+        if subscription in self.subscriptions:
+            self.subscriptions.remove(subscription)
+            self._delta_followers -= subscription.deltas
 
     def mint(self, seq: int | None = None) -> str:
         """An id for something that is not in the log, said after the durable event `seq`, or after the last."""
@@ -222,14 +245,13 @@ class Feed:
         return [self.single("message", "updated", live.whole()) for live in self._open.values()]
 
     def publish(self, facts: list[Fact]) -> None:
+        start = self.next_index
         for fact in facts:
             if fact.growth is not None:
                 self._publish_growth(fact)
             else:
                 self._publish_plain(fact)
-        self._trim()
-        for subscription in self.subscriptions:
-            subscription.wake.set()
+        self._hand_out(start)
 
     def close(self) -> None:
         """End every stream after what is in the tail has been sent."""
@@ -269,7 +291,7 @@ class Feed:
 
     def _show_whole(self, key: str, live: Live, entry: Entry, event_id: str) -> None:
         """Fill in the whole form, if anybody wants it and the last one is old enough."""
-        if all(s.deltas for s in self.subscriptions):
+        if not self.has_wholes:
             return
         now = self._clock()
         shown_at, previous = self._shown_whole.get(key, (0.0, None))
@@ -289,13 +311,43 @@ class Feed:
         live = self._open.get(key)
         if live is None:
             return
+        start = self.next_index
         entry = Entry(self.head, volatile=True, growth=True)
         self._show_whole(key, live, entry, self.mint())
         if entry.whole is not None:
             self._append(entry)
-            for subscription in self.subscriptions:
-                if not subscription.deltas:
-                    subscription.wake.set()
+            self._hand_out(start)
+
+    def _hand_out(self, start: int) -> None:
+        """Give every subscriber what is new from `start` on: the same bytes to all who are up to date and whose
+        connection has room. The others come for it."""
+        self._trim()
+        end = self.next_index
+        pieces = {
+            deltas: self._piece(start, deltas=deltas)
+            for deltas, wanted in ((True, self.has_deltas), (False, self.has_wholes))
+            if wanted and start >= self.first_index
+        }
+        for subscription in self.subscriptions:
+            if subscription.waits and subscription.position == start and subscription.write_now is not None:
+                piece = pieces.get(subscription.deltas)
+                if piece is not None and (not piece or subscription.write_now(piece)):
+                    subscription.position = end
+                    subscription.seq = self.head
+                    if piece:
+                        subscription.written_at = asyncio.get_running_loop().time()
+                    continue
+            subscription.call()
+
+    def _piece(self, start: int, *, deltas: bool) -> bytes | None:
+        """The frames from `start` on in one form; None when they are too many for one write."""
+        frames = [
+            frame
+            for entry in (self.entry(index) for index in range(start, self.next_index))
+            if (frame := entry.delta if deltas else entry.whole) is not None
+        ]
+        piece = frames[0] if len(frames) == 1 else b"".join(frames)
+        return piece if len(piece) <= CHUNK_BYTES else None
 
     def _forget_whole(self, key: str) -> None:
         """A durable state follows: what is still unsent of the growth before it is superseded."""

@@ -61,6 +61,7 @@ class Http1(HttpToolsProtocol):
             "unix": self._peer.unix,
             "unsent": transport.get_write_buffer_size,
             "abort": transport.abort,
+            "write_now": self._write_now,
         }
         self._arm_idle()
 
@@ -186,6 +187,13 @@ class Http1(HttpToolsProtocol):
         if self.transport.is_closing() and self.transport.get_write_buffer_size():
             self._watch.start()
 
+    def _write_now(self, data: bytes) -> bool:
+        running = self._running
+        if running is None or not running.is_streaming or self.flow.write_paused:
+            return False
+        self.transport.write(data)
+        return True
+
     # Of the limits
 
     def _count(self, size: int) -> None:
@@ -268,6 +276,18 @@ class Cycle(RequestResponseCycle):
             on_response=connection.on_response_complete,
         )
         self._close_delimited = False
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether bytes written now are a part of this answer's body."""
+        return (
+            self._close_delimited
+            and self.response_started
+            and not self.response_complete
+            and not self.disconnected
+            and self.scope["method"] != "HEAD"
+            and not self.transport.is_closing()
+        )
 
     def hang_up(self) -> None:
         """Tell the application that nobody waits for the answer any more."""

@@ -121,7 +121,13 @@ class Http2(ZttpH2Protocol):
         }
 
     def link(self, unsent: Callable[[], int], abort: Callable[[], None]) -> Link:
-        return {"peer_uid": self._peer.uid, "unix": self._peer.unix, "unsent": unsent, "abort": abort}
+        return {
+            "peer_uid": self._peer.uid,
+            "unix": self._peer.unix,
+            "unsent": unsent,
+            "abort": abort,
+            "write_now": None,
+        }
 
     def _refuse(self, event: zttp.Request, status: int, message: str) -> None:
         """Answer one stream with an error; the connection and its other streams go on."""

@@ -64,6 +64,10 @@ class Link(TypedDict):
     abort: Callable[[], None]
     """End this answer at once, whatever is unsent."""
 
+    write_now: Callable[[bytes], bool] | None
+    """Write a piece of an event stream that is open if the connection has room for it; False when it has not.
+    None where the protocol has to wrap each piece."""
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:

@@ -8,13 +8,15 @@ when it takes nothing for too long. The stream ends cleanly when its workspace e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from bullpen.broker import CHUNK_BYTES
+from bullpen.broker import CHUNK_BYTES, Subscription
+from bullpen.server.link import link_of
 from bullpen.workspace.host import Host
 from bullpen.workspace.trail import Trail
 from bullpen.workspace.workspace import Workspace
@@ -35,8 +37,8 @@ async def stream_events(
     name: str,
 ) -> None:
     """Answer with the stream. Raises `WorkspaceNotFound` or `ClientRetired` before anything was sent."""
-    del scope
     trail = host.attach(workspace, client_id, deltas=deltas, after=after, name=name)
+    trail.subscription.write_now = link_of(scope)["write_now"]
     detach = functools.partial(host.detach, workspace, client_id, trail)
     try:
         async with anyio.create_task_group() as tasks:
@@ -66,12 +68,26 @@ async def _send_all(send: Send, trail: Trail, keepalive_s: float) -> None:
             await _write(send, piece)
         if subscription.closed:
             break
-        try:
-            async with asyncio.timeout(keepalive_s):
-                await subscription.wake.wait()
-        except TimeoutError:
+        if not await _woken(subscription, keepalive_s):
             await _write(send, KEEPALIVE)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _woken(subscription: Subscription, keepalive_s: float) -> bool:
+    """Wait until there is something to take; meanwhile the feed writes by itself. False when nobody has written
+    anything for too long."""
+    loop = asyncio.get_running_loop()
+    silent_since = loop.time()
+    subscription.waits = True
+    try:
+        while (silent_until := silent_since + keepalive_s) > loop.time():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(silent_until):
+                    return await subscription.wake.wait()
+            silent_since = max(silent_since, subscription.written_at)
+        return False
+    finally:
+        subscription.waits = False
 
 
 async def _write(send: Send, data: bytes) -> None:
