@@ -3,12 +3,13 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import msgspec
 import pytest
 from tests.providers.conftest import ask
 
 from bullpen.config.settings import ProviderSettings
-from bullpen.providers.base import AssistantTurn, ToolTurn, UserTurn
-from bullpen.providers.chat_request import body_of, messages_of
+from bullpen.providers import chat_request
+from bullpen.providers.base import AssistantTurn, ModelRequest, ToolTurn, UserTurn
 from bullpen.schema.agent import SelectedModel
 from bullpen.schema.message import Binary, ToolCall, ToolResult
 
@@ -21,8 +22,22 @@ def result(content: str = "ok", **facts: Any) -> ToolTurn:
     return ToolTurn(ToolResult(content=content, **(plain | facts)))
 
 
+def body_of(request: ModelRequest, settings: ProviderSettings) -> dict[str, Any]:
+    """The body as it is sent."""
+    sent = msgspec.json.encode(chat_request.body_of(request, settings))
+    assert msgspec.json.encode(chat_request.body_of(request, settings)) == sent, (
+        "once more, from what was kept"
+    )
+    decoded: dict[str, Any] = msgspec.json.decode(sent)
+    return decoded
+
+
 def body(settings: dict[str, Any] | None = None, **facts: Any) -> dict[str, Any]:
     return body_of(ask(**facts), ProviderSettings(**({"id": "fake"} | (settings or {}))))
+
+
+def messages_of(request: ModelRequest) -> Any:
+    return body_of(request, ProviderSettings(id="fake"))["messages"]
 
 
 def test_a_conversation_in_order() -> None:

@@ -182,3 +182,6 @@ def _log_to_stderr(*, debug: bool) -> None:
         level=logging.DEBUG if debug else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if not debug:
+        # A line for every question to a model tells nobody anything.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)

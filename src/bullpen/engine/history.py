@@ -1,8 +1,13 @@
-"""The stored conversation as the model is to see it."""
+"""The stored conversation as the model is to see it.
+
+A long conversation is not read anew for each turn: `Histories` keeps what was made of finished messages, which never change, and
+reads only what came after them.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from bullpen.providers.base import AssistantTurn, ToolTurn, Turn, UserTurn
@@ -15,10 +20,78 @@ from bullpen.schema.message import (
     ToolCall,
     ToolResult,
 )
+from bullpen.schema.session import Session
+from bullpen.store import messages as rows
+from bullpen.store.store import Store
+from bullpen.store.tx import Tx
+
+KEPT_CHARS = 16 << 20
+"""Of all conversations of a workspace together; those that were quiet longest are read anew."""
 
 NOT_RUN = "This call was interrupted and has no result; it may be tried again if it is still needed."
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
+
+
+class _Kept:
+    """A conversation up to, and not including, the message at `end`: all of it finished."""
+
+    def __init__(self, form: tuple[str, bool]) -> None:
+        self.form = form
+        """Which summary it begins with, and whether pictures are in it."""
+        self.end = 0
+        self.count = 0
+        self.turns: list[Turn] = []
+        self.chars = 0
+
+    def extend(self, turns: list[Turn], *, count: int, end: int) -> None:
+        self.turns += turns
+        self.chars += sum(map(_chars, turns))
+        self.count += count
+        self.end = end
+
+
+class Histories:
+    """The conversations of one workspace's sessions."""
+
+    def __init__(self, store: Store, workspace: str) -> None:
+        self._store = store
+        self._workspace = workspace
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    async def before(self, answer: str, session: Session, *, images: bool) -> list[Turn]:
+        """What was said before the open message `answer`, and whatever came in since."""
+        form = (session.summary_message_id, images)
+        before = self._kept.pop(session.id, None)
+        usable = before if before is not None and before.form == form else _Kept(form)
+        kept, after = await self._store.read(lambda tx: self._read(tx, usable, session.id, answer))
+        self._kept[session.id] = kept
+        while sum(each.chars for each in self._kept.values()) > KEPT_CHARS:
+            self._kept.popitem(last=False)
+        return kept.turns + after
+
+    async def _read(self, tx: Tx, kept: _Kept, session: str, answer: str) -> tuple[_Kept, list[Turn]]:
+        """Bring what is kept up to date; gives it back with the turns that cannot be kept yet."""
+        summary_id, images = kept.form
+        start = await rows.position_of(tx, summary_id)
+        if kept.count != await rows.count_between(tx, self._workspace, session, start, kept.end):
+            kept = _Kept(kept.form)  # Something was deleted.
+        new = await rows.of_session(tx, self._workspace, session, start=max(start, kept.end))
+        settled = next((n for n, message in enumerate(new) if message.id == answer), 0)
+        if settled:
+            turns = to_turns(new[:settled], summary_id=summary_id, images=images)
+            kept.extend(turns, count=settled, end=await rows.position_of(tx, answer))
+        return kept, to_turns(new[settled:], summary_id=summary_id, images=images)
+
+
+def _chars(turn: Turn) -> int:
+    match turn:
+        case UserTurn(text=text, files=files):
+            return len(text) + sum(len(file.data) for file in files)
+        case AssistantTurn(text=text, reasoning=reasoning, tool_calls=calls):
+            return len(text) + len(reasoning) + sum(len(call.input) for call in calls)
+        case ToolTurn(result=result):
+            return len(result.content) + len(result.data)
 
 
 def to_turns(messages: Sequence[Message], *, summary_id: str, images: bool) -> list[Turn]:

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from bullpen.engine import endings, queue
 from bullpen.engine.draft import Draft
-from bullpen.engine.history import to_turns
+from bullpen.engine.history import Histories
 from bullpen.engine.queue import Cancelled, insert_user_message
 from bullpen.engine.services import Agent, Chosen, Services, choose
 from bullpen.engine.summary import summarize
@@ -39,7 +39,7 @@ from bullpen.providers.base import Turn
 from bullpen.schema.events import RunComplete, agent_error
 from bullpen.schema.session import PLACEHOLDER_TITLES, Session
 from bullpen.store import log as event_log
-from bullpen.store import messages, prompts, sessions
+from bullpen.store import prompts, sessions
 from bullpen.store.prompts import NewRow, Prompt
 from bullpen.store.tx import Tx, Work
 
@@ -78,6 +78,7 @@ class Runner:
         self._outcomes: dict[int, asyncio.Future[None]] = {}
         """Who waits for a summary."""
         self._naming: set[str] = set()
+        self._histories = Histories(services.store, services.workspace)
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -270,7 +271,7 @@ class Runner:
             Conversation(prompt.session, prompt),
             system=await agent.system_prompt(),
             tools=tools,
-            history=await self._history(session, chosen),
+            history=await self._history(chosen, begun),
             draft=draft,
         )
         await run.run()
@@ -281,16 +282,12 @@ class Runner:
         todos = "\n".join(f"- [{t.status}] {t.content}" for t in session.todos)
         if todos:
             todos = f"Carry this list of tasks over, with its states:\n{todos}"
-        await summarize(self._services, chosen, prompt, await self._history(session, chosen), todos, draft)
+        await summarize(self._services, chosen, prompt, await self._history(chosen, begun), todos, draft)
 
-    async def _history(self, session: Session, chosen: Chosen) -> list[Turn]:
-        workspace = self._services.workspace
-        stored = await self._services.store.read(
-            lambda tx: messages.of_session(tx, workspace, session.id, from_message=session.summary_message_id)
-        )
-        return to_turns(
-            stored, summary_id=session.summary_message_id, images=chosen.model.supports_attachments
-        )
+    async def _history(self, chosen: Chosen, begun: Begun) -> list[Turn]:
+        assert begun.session is not None and begun.draft is not None
+        images = chosen.model.supports_attachments
+        return await self._histories.before(begun.draft.id, begun.session, images=images)
 
     def _name(self, agent: Agent, session: Session, prompt: Prompt) -> None:
         """Begin to name the session; that outlives the turn, and a cancel."""

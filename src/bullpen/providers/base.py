@@ -9,6 +9,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -25,19 +26,26 @@ class ToolSpec(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
-class UserTurn(msgspec.Struct, frozen=True):
+class _Said(msgspec.Struct, frozen=True, dict=True):
+    @cached_property
+    def rendered(self) -> dict[str, msgspec.Raw]:
+        """The turn in the forms of the vendors that were sent it: a conversation is sent again with every step."""
+        return {}
+
+
+class UserTurn(_Said, frozen=True):
     text: str
     files: tuple[Binary, ...] = ()
 
 
-class AssistantTurn(msgspec.Struct, frozen=True):
+class AssistantTurn(_Said, frozen=True):
     text: str
     reasoning: str = ""
     signature: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
 
 
-class ToolTurn(msgspec.Struct, frozen=True):
+class ToolTurn(_Said, frozen=True):
     result: ToolResult
 
 

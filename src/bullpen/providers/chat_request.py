@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
 
 from bullpen.config.settings import ProviderSettings
-from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, UserTurn
-from bullpen.schema.message import Binary, ToolCall
+from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
+from bullpen.schema.message import Binary, ToolCall, ToolResult
 
 Json = dict[str, Any]
 
@@ -22,6 +22,8 @@ OURS = frozenset({"model", "messages", "stream", "stream_options", "tools"})
 
 _REASONING_ID = re.compile(r"(^|/)(o1|o3|o4|gpt-5)|-oss")
 """Models that call the limit of their answer `max_completion_tokens` and refuse sampling parameters."""
+
+FOLLOWING = "These are the files from the tool results above."
 
 _SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 
@@ -52,29 +54,54 @@ def affinity_of(session_id: str) -> str:
     return hashlib.sha256(session_id.encode()).hexdigest()[:16]
 
 
-def messages_of(request: ModelRequest, *, replay_reasoning: bool = True) -> list[Json]:
-    """The conversation. Pictures in tool results follow in a user message, since results are text here."""
-    messages: list[Json] = [{"role": "system", "content": text} for text in request.system if text]
+def messages_of(request: ModelRequest, *, replay_reasoning: bool = True) -> list[msgspec.Raw]:
+    """The conversation, each message as JSON. Pictures in tool results follow in a user message, since results
+    are text here."""
+    form = "chat with reasoning" if replay_reasoning else "chat"
+    messages = [_raw({"role": "system", "content": text}) for text in request.system if text]
+    known = _known(request.turns, form)
+    messages += known
     shown: list[Binary] = []
-    for turn in request.turns:
+    for turn in request.turns[len(known) :]:
         if shown and not isinstance(turn, ToolTurn):
-            messages.append(_user("These are the files from the tool results above.", shown))
+            messages.append(_raw(_user(FOLLOWING, shown)))
             shown = []
-        match turn:
-            case UserTurn(text=text, files=files):
-                messages.append(_user(text, files))
-            case AssistantTurn():
-                messages.append(_assistant(turn, replay_reasoning=replay_reasoning))
-            case ToolTurn(result=result):
-                media = _media(result.data, result.mime_type, result.name)
-                content = result.content or (
-                    "The file follows in the next message." if media else "(no output)"
-                )
-                messages.append({"role": "tool", "tool_call_id": result.tool_call_id, "content": content})
-                shown += media
+        message = _raw(_message(turn, replay_reasoning=replay_reasoning))
+        messages.append(message)
+        if isinstance(turn, ToolTurn) and (pictures := _media(turn.result)):
+            shown += pictures
+        else:
+            turn.rendered[form] = message
     if shown:
-        messages.append(_user("These are the files from the tool results above.", shown))
+        messages.append(_raw(_user(FOLLOWING, shown)))
     return messages
+
+
+def _known(turns: Sequence[Turn], form: str) -> list[msgspec.Raw]:
+    """What is already there in this form: all but the latest turns, or nothing if one of them has pictures, which
+    move with their neighbours."""
+    end = len(turns)
+    while end and form not in turns[end - 1].rendered:
+        end -= 1
+    known = [turn.rendered.get(form) for turn in turns[:end]]
+    return [] if None in known else cast(list[msgspec.Raw], known)
+
+
+def _raw(value: Json) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def _message(turn: Turn, *, replay_reasoning: bool) -> Json:
+    match turn:
+        case UserTurn(text=text, files=files):
+            return _user(text, files)
+        case AssistantTurn():
+            return _assistant(turn, replay_reasoning=replay_reasoning)
+        case ToolTurn(result=result):
+            content = result.content or (
+                "The file follows in the next message." if _media(result) else "(no output)"
+            )
+            return {"role": "tool", "tool_call_id": result.tool_call_id, "content": content}
 
 
 def _tool(spec: ToolSpec) -> Json:
@@ -104,12 +131,13 @@ def _file_parts(file: Binary) -> list[Json]:
     return [{"type": "text", "text": f"[{name}, {file.mime_type}, cannot be shown to this model]"}]
 
 
-def _media(data: str, mime_type: str, name: str) -> list[Binary]:
+def _media(result: ToolResult) -> list[Binary]:
     """The picture in a tool result; what is not base64 is left out."""
-    if not data or not mime_type.startswith("image/"):
+    if not result.data or not result.mime_type.startswith("image/"):
         return []
     try:
-        return [Binary(path=name, mime_type=mime_type, data=base64.b64decode(data, validate=True))]
+        data = base64.b64decode(result.data, validate=True)
+        return [Binary(path=result.name, mime_type=result.mime_type, data=data)]
     except ValueError:
         return []
 

@@ -61,6 +61,8 @@ class OpenAICompat:
         self._http = http
         self._limits = limits or Limits()
         self._url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
+        self._target: httpx2.URL | None = None
+        self._extensions = {"timeout": http.timeout.as_dict()}
         self._headers = {
             "User-Agent": f"bullpen/{__version__}",
             "Accept": "text/event-stream",
@@ -129,7 +131,11 @@ class OpenAICompat:
         headers = {**self._headers, "x-session-id": affinity, "x-session-affinity": affinity}
         body = msgspec.json.encode(body_of(request, self._settings))
         try:
-            sending = self._http.build_request("POST", self._url, content=body, headers=headers)
+            if self._target is None:
+                self._target = httpx2.URL(self._url)
+            sending = httpx2.Request(
+                "POST", self._target, headers=headers, content=body, extensions=self._extensions
+            )
             with anyio.CancelScope(deadline=deadline):
                 return await self._http.send(sending, stream=True)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:

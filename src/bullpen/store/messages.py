@@ -112,16 +112,34 @@ async def answered_calls(tx: Tx, workspace: str, session: str, after: str) -> se
     return {result.tool_call_id for row in rows for result in decode_message(row[0]).tool_results}
 
 
-async def of_session(tx: Tx, workspace: str, session: str, *, from_message: str = "") -> list[Message]:
-    """The conversation, oldest first; from a message on when one is named."""
+async def of_session(tx: Tx, workspace: str, session: str, *, start: int = 0) -> list[Message]:
+    """The conversation, oldest first; from a position on when one is given."""
     rows = await tx.rows(
-        """SELECT id, finished, body FROM messages WHERE workspace = $1 AND session = $2
-           AND position >= coalesce((SELECT position FROM messages WHERE id = $3), 0) ORDER BY position""",
+        """SELECT id, finished, body FROM messages WHERE workspace = $1 AND session = $2 AND position >= $3
+           ORDER BY position""",
         workspace,
         session,
-        from_message,
+        start,
     )
     return [await _whole(tx, row) for row in rows]
+
+
+async def position_of(tx: Tx, message_id: str) -> int:
+    """Where a message stands in its workspace; 0 when there is none."""
+    row = await tx.row("SELECT position FROM messages WHERE id = $1", message_id)
+    return 0 if row is None else int(row[0])
+
+
+async def count_between(tx: Tx, workspace: str, session: str, start: int, end: int) -> int:
+    """How many messages of a session stand from one position up to another."""
+    row = await tx.row(
+        "SELECT count(*) FROM messages WHERE workspace = $1 AND session = $2 AND position >= $3 AND position < $4",
+        workspace,
+        session,
+        start,
+        end,
+    )
+    return int(row[0]) if row else 0
 
 
 async def list_json(tx: Tx, workspace: str, session: str) -> bytes:
