@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bullpen.asks.permission import guard
 from bullpen.engine import prompt
-from bullpen.engine.answer import Answer, stream_answer
+from bullpen.engine.answer import stream_answer
 from bullpen.engine.draft import Draft
 from bullpen.engine.services import Chosen, Services
 from bullpen.providers.base import ModelRequest, Turn, UserTurn
 from bullpen.store import messages, prompts, sessions
+from bullpen.store.growth import show
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
 
@@ -29,23 +30,25 @@ async def summarize(
 
     async def settle(draft: Draft) -> None:
         message = draft.message(services.now)
-        services.store.growth.take_back(draft.open)
+        pieces = services.store.growth.take_back(draft.open)
 
         async def work(tx: Tx) -> None:
             await guard(tx, services.workspace, row.seq)
+            show(tx, draft.open, pieces)
             await messages.rewrite(tx, services.workspace, message, live=draft.open)
 
         await services.store.write(work, durable=False)
 
     answer = await stream_answer(services, chosen, request, draft, settle)
-    services.store.growth.take_back(draft.open)
-    await services.store.write(lambda tx: _place(tx, services, row, draft, answer))
+    pieces = services.store.growth.take_back(draft.open)
 
+    async def place(tx: Tx) -> None:
+        workspace = services.workspace
+        await guard(tx, workspace, row.seq)
+        show(tx, draft.open, pieces)
+        await messages.rewrite(tx, workspace, draft.finished(tx.now, "end_turn"))
+        await prompts.end(tx, workspace, row.seq, "done")
+        spent = answer.spent
+        await sessions.set_summary(tx, workspace, row.session, draft.id, spent.completion, spent.cost)
 
-async def _place(tx: Tx, services: Services, row: Prompt, draft: Draft, answer: Answer) -> None:
-    workspace = services.workspace
-    await guard(tx, workspace, row.seq)
-    await messages.rewrite(tx, workspace, draft.finished(tx.now, "end_turn"))
-    await prompts.end(tx, workspace, row.seq, "done")
-    spent = answer.spent
-    await sessions.set_summary(tx, workspace, row.session, draft.id, spent.completion, spent.cost)
+    await services.store.write(place)

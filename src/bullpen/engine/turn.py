@@ -7,6 +7,7 @@ and whatever cuts the turn short finds it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -26,7 +27,7 @@ from bullpen.errors import ToolFailed, TurnCancelled, TurnStuck
 from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
 from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message
 from bullpen.store import asks, messages, prompts, sessions
-from bullpen.store.growth import OpenMessage
+from bullpen.store.growth import OpenMessage, show
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx, Work
 from bullpen.tools.base import Outcome, Tool
@@ -71,6 +72,8 @@ class TurnRun:
         self._draft = draft
         self._results: list[tuple[ToolCall, Outcome]] = []
         self._signatures: list[tuple[tuple[str, str, str], ...]] = []
+        self._ahead: list[asyncio.Future[None]] = []
+        """Writes that nobody has waited for yet, oldest first."""
         self.cost = 0.0
 
     async def run(self) -> str:
@@ -114,14 +117,21 @@ class TurnRun:
         )
 
     async def _settle(self, draft: Draft) -> None:
+        """Have the draft stored as it is now; the model may go on speaking meanwhile."""
         message = draft.message(self._services.now)
-        self._services.store.growth.take_back(draft.open)
-        await self._write(
-            lambda tx: messages.rewrite(tx, self._services.workspace, message, live=draft.open), durable=False
-        )
+        pieces = self._services.store.growth.take_back(draft.open)
+
+        async def work(tx: Tx) -> None:
+            show(tx, draft.open, pieces)
+            await messages.rewrite(tx, self._services.workspace, message, live=draft.open)
+
+        self._write_ahead(work)
 
     async def _run_calls(self, calls: Sequence[ToolCall]) -> bool:
         hooks = None if self._where.is_child else self._agent.hooks
+        if any((tool := self._tools.get(call.name)) and tool.effects for call in calls):
+            # Whoever looks at the world after a crash must find the calls that may have changed it.
+            await self._caught_up()
         return await run_calls(
             calls,
             self._tools,
@@ -159,19 +169,24 @@ class TurnRun:
         await self._write(work, durable=False)
 
     async def _finish(self, answer: Answer, reason: FinishReason) -> None:
-        workspace = self._services.workspace
-        message = self._draft.finished(self._services.now, reason)
-        self._services.store.growth.take_back(self._draft.open)
-        if self._where.is_child:
-            await self._write(lambda tx: endings.finish_child(tx, workspace, message, answer.spent))
-        else:
-            prompt = self._where.prompt
-            await self._write(lambda tx: endings.finish_turn(tx, workspace, prompt, message, answer.spent))
+        workspace, draft = self._services.workspace, self._draft
+        message = draft.finished(self._services.now, reason)
+        pieces = self._services.store.growth.take_back(draft.open)
+
+        async def work(tx: Tx) -> None:
+            show(tx, draft.open, pieces)
+            if self._where.is_child:
+                await endings.finish_child(tx, workspace, message, answer.spent)
+            else:
+                await endings.finish_turn(tx, workspace, self._where.prompt, message, answer.spent)
+
+        await self._write(work)
 
     async def _next_step(self, answer: Answer) -> None:
         """Finish this step's message, take in what was queued to join, and open the next message."""
+        step = self._draft.open
         finished = self._draft.finished(self._services.now, "tool_use")
-        self._services.store.growth.take_back(self._draft.open)
+        pieces = self._services.store.growth.take_back(step)
         spoken = AssistantTurn(
             self._draft.text, self._draft.thinking, self._draft.signature, tuple(finished.tool_calls)
         )
@@ -181,6 +196,7 @@ class TurnRun:
         async def work(tx: Tx) -> tuple[list[Message], Draft]:
             workspace = self._services.workspace
             await sessions.add_usage(tx, workspace, self._where.session_id, answer.spent)
+            show(tx, step, pieces)
             await messages.rewrite(tx, workspace, finished)
             joined = [] if self._where.is_child else await fold(tx, workspace, self._where.prompt)
             draft = await open_answer(
@@ -248,12 +264,27 @@ class TurnRun:
 
     async def _write(self, work: Work[T], *, durable: bool = True) -> T:
         """A write of this turn: refused once the turn has ended."""
+        written = await self._services.store.write(self._guarded(work), durable=durable)
+        await self._caught_up()
+        return written
 
+    def _write_ahead(self, work: Work[None]) -> None:
+        """The same without waiting: what is written later waits for it too, and fails if this did."""
+        ahead = self._services.store.submit(self._guarded(work), durable=False)
+        ahead.add_done_callback(_look_at)
+        self._ahead.append(ahead)
+
+    async def _caught_up(self) -> None:
+        """Until all that was written ahead is stored. Raises what kept it from being stored."""
+        while self._ahead:
+            await self._ahead.pop(0)
+
+    def _guarded(self, work: Work[T]) -> Work[T]:
         async def guarded(tx: Tx) -> T:
             await guard(tx, self._services.workspace, self._where.prompt.seq)
             return await work(tx)
 
-        return await self._services.store.write(guarded, durable=durable)
+        return guarded
 
 
 async def fold(tx: Tx, workspace: str, prompt: Prompt) -> list[Message]:
@@ -288,6 +319,12 @@ async def open_answer(
     open_message = OpenMessage(workspace, message, turn)
     await messages.insert(tx, workspace, message, turn=turn, live=open_message)
     return Draft(message, open_message)
+
+
+def _look_at(ahead: asyncio.Future[None]) -> None:
+    """A turn that ends otherwise may never come to wait for this; its failure is no news then."""
+    if not ahead.cancelled():
+        ahead.exception()
 
 
 def _result(call: ToolCall, outcome: Outcome) -> ToolResult:

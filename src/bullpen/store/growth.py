@@ -108,11 +108,13 @@ class Growth:
         self._dirty[message.id] = message
         self._schedule()
 
-    def take_back(self, message: OpenMessage) -> None:
-        """What is pending is about to be written as part of the whole message."""
-        message.pending.clear()
+    def take_back(self, message: OpenMessage) -> list[tuple[str, str]]:
+        """What is pending is about to be written as part of the whole message: gives it back, to be shown with it."""
+        pieces = _joined(message.pending)
+        message.pending = []
         message.written_whole += 1
         self._dirty.pop(message.id, None)
+        return pieces
 
     def _schedule(self) -> None:
         if self._timer is not None or self._writing or not self._dirty:
@@ -153,17 +155,15 @@ async def _store(tx: Tx, gathered: list[Gathered]) -> None:
             continue
         for part, text in pieces:
             await messages.append_chunk(tx, message.id, part, text)
-            tx.publish(
-                Fact(
-                    message.workspace,
-                    "message",
-                    "updated",
-                    message.id,
-                    b"",
-                    live=message,
-                    growth=(part, text),
-                )
-            )
+        show(tx, message, pieces)
+
+
+def show(tx: Tx, message: OpenMessage, pieces: list[tuple[str, str]]) -> None:
+    """Let everybody see how the message grew; the text is stored by whoever calls this."""
+    for growth in pieces:
+        tx.publish(
+            Fact(message.workspace, "message", "updated", message.id, b"", live=message, growth=growth)
+        )
 
 
 def _joined(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:

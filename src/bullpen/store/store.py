@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,6 +39,10 @@ class Store:
     ) -> T:
         """One transaction; see `Database.write`."""
         return await self._database.write(work, durable=durable, then=then)
+
+    def submit(self, work: Work[T], *, durable: bool) -> asyncio.Future[T]:
+        """The same without waiting for it. What is handed in later is committed later, or together."""
+        return self._database.submit(work, durable=durable)
 
     async def read(self, work: Work[T]) -> T:
         return await self._database.read(work)
