@@ -10,7 +10,16 @@ import pytest
 from tests.engine.bench import Seen, read_frames
 from tests.engine.timeloop import TimeLoop, advance
 
-from bullpen.broker import CHUNK_BYTES, TAIL_BYTES, TAIL_ENTRIES, WHOLE_INTERVAL_S, Fact, Feed, Subscription
+from bullpen.broker import (
+    CHUNK_BYTES,
+    TAIL_BYTES,
+    TAIL_ENTRIES,
+    WHOLE_BYTES_PER_S,
+    WHOLE_INTERVAL_S,
+    Fact,
+    Feed,
+    Subscription,
+)
 from bullpen.schema.events import MessageDelta, frame
 from bullpen.schema.message import Message, Text, TextPart
 from bullpen.schema.wire import encode
@@ -127,6 +136,79 @@ async def test_one_take_hands_out_a_bounded_piece(feed: Feed) -> None:
     assert len(sizes) > 5
 
 
+# Straight to the connection
+
+
+class Connection:
+    """Takes what is written to it while it has room."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.got: list[bytes] = []
+        self.has_room = True
+        self.subscription = subscription
+        subscription.write_now = self.write
+        subscription.waits = True
+
+    def write(self, data: bytes) -> bool:
+        if self.has_room:
+            self.got.append(data)
+        return self.has_room
+
+    @property
+    def ids(self) -> list[str]:
+        return [e.id for e in read_frames(b"".join(self.got))]
+
+
+async def test_who_waits_with_room_is_written_to(feed: Feed) -> None:
+    """One write for all that was committed together, and nothing is left to take."""
+    connections = [Connection(feed.subscribe(deltas=deltas)) for deltas in (True, False)]
+    feed.publish([Numbered(feed).durable(), Numbered(feed).durable()._replace(seq=12)])
+    for connection in connections:
+        assert (len(connection.got), connection.ids) == (1, ["e-11", "e-12"])
+        assert not connection.subscription.wake.is_set()
+        assert (connection.subscription.seq, taken(connection.subscription)) == (12, [])
+
+
+async def test_who_has_no_room_comes_for_it(feed: Feed) -> None:
+    """And is not written to again before it has taken everything, so that nothing overtakes."""
+    connection = Connection(feed.subscribe(deltas=False))
+    connection.has_room = False
+    Numbered(feed).happen()
+    assert connection.subscription.wake.is_set()
+    connection.has_room = True
+    Numbered(feed).happen()
+    assert connection.got == []
+    assert [e.id for e in taken(connection.subscription)] == ["e-11", "e-12"]
+    connection.subscription.waits = True
+    Numbered(feed).happen()
+    assert connection.ids == ["e-13"]
+
+
+async def test_too_much_for_one_write_is_taken_piece_by_piece(feed: Feed) -> None:
+    connection = Connection(feed.subscribe(deltas=False))
+    Numbered(feed).happen(size=CHUNK_BYTES + 1)
+    assert connection.got == []
+    assert [e.id for e in taken(connection.subscription)] == ["e-11"]
+
+
+async def test_what_is_not_for_a_subscriber_does_not_wake_it(feed: Feed) -> None:
+    whole, deltas = (Connection(feed.subscribe(deltas=d)) for d in (False, True))
+    live = opened(feed)
+    grow(feed, live, "a")
+    grow(feed, live, "b")
+    assert [len(read_frames(b"".join(c.got))) for c in (whole, deltas)] == [2, 3]
+    assert not whole.subscription.wake.is_set()
+    await advance(WHOLE_INTERVAL_S * 1.5)
+    assert texts(read_frames(whole.got[-1])) == ["ab"]
+
+
+async def test_a_closing_feed_wakes_whoever_waits(feed: Feed) -> None:
+    connection = Connection(feed.subscribe(deltas=False))
+    feed.close()
+    assert connection.subscription.wake.is_set()
+    assert not connection.subscription.waits
+
+
 # Growing text
 
 
@@ -141,6 +223,21 @@ async def test_whole_forms_are_coalesced_in_time(feed: Feed) -> None:
     assert texts(taken(subscription)) == ["abc"]
     await advance(1)
     assert taken(subscription) == []
+
+
+async def test_a_long_message_is_shown_whole_less_often(feed: Feed) -> None:
+    """So the bytes grow with the time, not with the square of the text."""
+    subscription = feed.subscribe(deltas=False)
+    live = opened(feed)
+    taken(subscription)
+    size = 0
+    for _ in range(100):
+        grow(feed, live, "x" * 2_000)
+        await advance(0.1)
+        size += len(subscription.take())
+    assert WHOLE_BYTES_PER_S * 6 < size < WHOLE_BYTES_PER_S * 11
+    await advance(1)
+    assert texts(taken(subscription)) == ["x" * 200_000]
 
 
 async def test_a_slow_subscriber_has_at_most_one_unsent_growth_of_a_message(feed: Feed) -> None:

@@ -28,6 +28,9 @@ ENTRY_BYTES = 120
 WHOLE_INTERVAL_S = 0.033
 """Subscribers that want whole messages get at most one per message in this time."""
 
+WHOLE_BYTES_PER_S = 512 * 1024
+"""And of a long message no more than this, or the bytes would grow with its square."""
+
 CHUNK_BYTES = 64 * 1024
 """The most that one `take` hands out, so that one connection never holds more than this unsent."""
 
@@ -294,8 +297,8 @@ class Feed:
         if not self.has_wholes:
             return
         now = self._clock()
-        shown_at, previous = self._shown_whole.get(key, (0.0, None))
-        wait = shown_at + WHOLE_INTERVAL_S - now
+        next_at, previous = self._shown_whole.get(key, (0.0, None))
+        wait = next_at - now
         if wait > 0:
             if key not in self._due:
                 loop = asyncio.get_running_loop()
@@ -303,7 +306,8 @@ class Feed:
             return
         self._drop_whole(previous)
         entry.whole = self._frame(event_id, "message", "updated", live.whole())
-        self._shown_whole[key] = (now, entry)
+        pause = max(WHOLE_INTERVAL_S, len(entry.whole) / WHOLE_BYTES_PER_S)
+        self._shown_whole[key] = (now + pause, entry)
 
     def _show_due(self, key: str) -> None:
         """The interval is over and nothing newer came by itself: show how the object looks now."""
