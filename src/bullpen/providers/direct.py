@@ -1,8 +1,8 @@
 """HTTP/1.1 straight to a model's host, on the event loop's own transport.
 
 A model sends a word at a time, a thousand a second at best, and httpx2's own transport spends 170 µs on each: four layers
-of awaiting, and a parser in Python. Here `httptools` parses inside the loop's callback and a reader is woken once per
-gulp, which costs a tenth. Everything else (URLs, headers, decoders, proxies) stays with httpx2, of which this is a transport.
+of awaiting, and a parser in Python. Here `httptools` parses inside the loop's callback, and a fast
+speaker is read in gulps, which costs a tenth. Everything else (URLs, headers, decoders, proxies) stays with httpx2, of which this is a transport.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import httptools
 import httpx2
 
 GULP_S = 0.005
-"""A reader is woken at most this often: whoever speaks faster is read several words at a time."""
+"""Whoever speaks fast is listened to this often, several words at a time: a look at a socket costs more than a word."""
+
+FAST_AFTER = 8
+"""So many gulps in a row, each soon after the other, are a fast speaker; the few pieces of a short answer are not."""
 
 UNREAD_BYTES = 1 << 20
 """When this much waits to be read, the host is made to wait."""
@@ -150,7 +153,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._reader: asyncio.Future[None] | None = None
         self._read_at = 0.0
-        self._wake_timer: asyncio.TimerHandle | None = None
+        self._quick_reads = 0
+        self._resume_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._keep = False
         self._ends_with_connection = False
@@ -169,6 +173,7 @@ class Connection(asyncio.Protocol):
         self._headers, self._head_bytes = [], 0
         self._pieces, self._unread = [], 0
         self.is_complete = self._ends_with_connection = False
+        self._quick_reads = 0
         self._answered = self._loop.create_future()
         if self._error is not None:
             raise self._error
@@ -183,10 +188,7 @@ class Connection(asyncio.Protocol):
         if self._pieces:
             gulp = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
             self._pieces, self._unread = [], 0
-            self._read_at = self._loop.time()
-            if self._paused:
-                self._paused = False
-                self._transport.resume_reading()
+            self._pace()
             return gulp
         if self._error is not None and not self.is_complete:
             raise self._error
@@ -224,11 +226,10 @@ class Connection(asyncio.Protocol):
             self._fail(httpx2.RemoteProtocolError(f"the host does not speak HTTP: {exc}"))
             self._transport.abort()
             return
-        if self._unread > UNREAD_BYTES and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
-        if self._reader is not None and (self._pieces or self.is_complete):
-            self._wake_soon()
+        if self._unread > UNREAD_BYTES:
+            self._pause()
+        if self._pieces or self.is_complete:
+            self._wake()
 
     def eof_received(self) -> bool:
         return False
@@ -273,19 +274,33 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self.is_complete = self._parser.get_status_code() >= 200
 
-    # Waking
+    # Reading at the right moments
 
-    def _wake_soon(self) -> None:
-        wait = self._read_at + GULP_S - self._loop.time()
-        if wait <= 0 or self.is_complete or self._paused:
-            self._wake()
-        elif self._wake_timer is None:
-            self._wake_timer = self._loop.call_later(wait, self._wake)
+    def _pace(self) -> None:
+        """After a gulp: leave a fast speaker alone for a moment, listen to all others."""
+        now = self._loop.time()
+        is_quick = now - self._read_at < 2 * GULP_S
+        self._quick_reads = self._quick_reads + 1 if is_quick else 0
+        self._read_at = now
+        if self._quick_reads >= FAST_AFTER and not self.is_complete:
+            self._pause()
+            if self._resume_timer is None:
+                self._resume_timer = self._loop.call_later(GULP_S, self._resume)
+        elif self._paused and self._resume_timer is None:
+            self._resume()
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        self._resume_timer = None
+        if self._paused and self._unread <= UNREAD_BYTES:
+            self._paused = False
+            self._transport.resume_reading()
 
     def _wake(self) -> None:
-        if self._wake_timer is not None:
-            self._wake_timer.cancel()
-            self._wake_timer = None
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
@@ -297,10 +312,10 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def _stop_timers(self) -> None:
-        for timer in (self._idle_timer, self._wake_timer):
+        for timer in (self._idle_timer, self._resume_timer):
             if timer is not None:
                 timer.cancel()
-        self._idle_timer = self._wake_timer = None
+        self._idle_timer = self._resume_timer = None
 
 
 class _Body(httpx2.AsyncByteStream):
