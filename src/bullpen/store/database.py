@@ -275,6 +275,8 @@ def _connect(path: Path, *, readonly: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=256)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # Else SQLite plans statements anew whenever their values change.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA mmap_size=0; PRAGMA cache_size=-8000"
     )
