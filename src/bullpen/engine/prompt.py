@@ -6,8 +6,8 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 CODER = """\
 You are Bullpen, a coding agent that works in a shared room: several people may watch this conversation, \
@@ -81,7 +81,7 @@ def _skills(skills: Sequence[tuple[str, str, str]]) -> Iterable[str]:
     yield "<available_skills>"
     for name, description, location in skills:
         yield (
-            f"<skill><name>{escape(name)}</name><description>{escape(description)}</description>"
+            f"<skill><name>{escape(name, quote=False)}</name><description>{escape(description, quote=False)}</description>"
             f"<location>{escape(location)}</location></skill>"
         )
     yield "</available_skills>\nBefore a task that a skill covers, read its file with the view tool and follow it."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from bullpen.config.settings import ProviderSettings
@@ -35,6 +34,8 @@ BUILT_IN = {
 
 def known_types() -> frozenset[str]:
     """Every type that can be built, from here and from installed packages."""
+    from importlib.metadata import entry_points
+
     return frozenset(BUILT_IN) | {point.name for point in entry_points(group=GROUP)}
 
 
@@ -55,7 +56,9 @@ def build(settings: ProviderSettings, http: httpx2.AsyncClient) -> Provider:
 
 def _shipped(kind: str) -> Any:
     """What an installed package offers for the type. Raises `ConfigError`."""
-    found: EntryPoint | None = next(iter(entry_points(group=GROUP, name=kind)), None)
+    from importlib.metadata import entry_points
+
+    found = next(iter(entry_points(group=GROUP, name=kind)), None)
     if found is None:
         raise ConfigError(f"unknown provider type {kind!r}; known: {', '.join(sorted(known_types()))}")
     try:

@@ -9,13 +9,16 @@ uvicorn 0.54.0; there is one test for each thing they rely on.
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from uvicorn.config import Config
 
 from bullpen.server.http1 import Http1
-from bullpen.server.http2 import Http2
 from bullpen.server.link import Limits, Peer, TransportState, peer_of
 from bullpen.server.refusal import Farewell
+
+if TYPE_CHECKING:
+    from bullpen.server.http2 import Http2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -69,7 +72,7 @@ class Door(asyncio.Protocol):
 
     def _hand_over(self) -> None:
         self._leave()
-        kind = Http2 if self._first.startswith(PREFACE) else Http1
+        kind = _http2() if self._first.startswith(PREFACE) else Http1
         protocol = kind(self._config, self._state, self._peer, self._limits)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
@@ -96,3 +99,9 @@ class Door(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _http2() -> type[Http2]:
+    from bullpen.server.http2 import Http2  # noqa: PLC0415  # Few clients speak it, and it is slow to load.
+
+    return Http2
