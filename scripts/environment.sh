@@ -1,4 +1,4 @@
-# Makes the environment in .venv/. Sourced by ./run and ./test, which set `root` to the checkout's directory.
+# Makes the environment in .venv/. Sourced by ./run, ./test and ./bench/run, which set `root` to the checkout's directory.
 #
 # Nothing but Python with its venv module is needed. The packages are those of requirements.lock, checked against its
 # hashes, from wherever pip is configured to look on this machine.
@@ -92,4 +92,17 @@ pip_install() {
         grep -i error "$log" | tail -n 5 >&2
         fail "could not install $what; the full output of pip is in $log"
     }
+}
+
+# usage: apt_install PACKAGE...   Fails when this machine has no apt-get, or we may not use it.
+apt_install() {
+    local as_root=()
+    command -v apt-get >/dev/null 2>&1 || return 1
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo -n true 2>/dev/null || return 1
+        as_root=(sudo -n)
+    fi
+    progress "installing Debian packages: $*"
+    "${as_root[@]}" apt-get update -qq >&2 || true
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >&2
 }
