@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,41 +118,52 @@ def profile_command(suites: tuple[str, ...], whole: bool, top: int) -> None:
         result, stacks = profile.run(driver.ready(), load, progress)
     finally:
         progress.end()
-    click.echo(f"\n{profile.table(profile.by_function(stacks), top)}\n\n{costs.table({'profiled': result})}")
+    click.echo(
+        f"\n{profile.table(profile.by_function(stacks), top)}\n\n{costs.table({'profiled': result}, {})}"
+    )
     click.echo(f"\nstacks for a flame graph: {driver.relative(profile.FOLDED)}")
 
 
 def measured(suites: Sequence[str], repeat: int, directory: Path) -> Sitting:
+    """What is kept in `directory` is replaced only when all has been measured."""
     measurements = sittings.plan(suites, repeat, os.environ)
     progress = Progress(sys.stderr, sum(measurement.expected_s for measurement in measurements.values()))
     progress.step("building the driver")
+    fresh = driver.BUILD / "results"
     try:
-        return sittings.measure(driver.ready(), measurements, directory, progress)
+        sitting = sittings.measure(driver.ready(), measurements, fresh, progress)
     finally:
         progress.end()
+    if directory != fresh:
+        shutil.copytree(fresh, directory, dirs_exist_ok=True)
+    return sitting
 
 
 def show(sitting: Sitting, *, earlier: bool) -> None:
     reference = (sitting.reference or {}).get("peer", "reference")
     for form, rows in sitting.targets.items():
         heading = "deltas" if form == "deltas" else "whole messages"
-        click.echo(f"\nBullpen, {heading}\n\n{targets.table(rows, reference=reference, earlier=earlier)}")
-    columns = {
-        "deltas": sitting.deltas,
-        "whole": sitting.whole,
-        "floor": sitting.floor,
-        reference: sitting.reference,
-    }
-    click.echo(f"\n{costs.table(columns)}")
+        click.echo(f"\nBullpen, {heading}\n")
+        for line in targets.table(rows, reference=reference, earlier=earlier).splitlines():
+            click.echo(click.style(line, fg="red") if line.endswith(targets.SHORT) else line)
+    ours = {"deltas": sitting.deltas, "whole": sitting.whole}
+    click.echo(f"\n{costs.table(ours, {'floor': sitting.floor, reference: sitting.reference})}")
 
 
 def main() -> None:
-    """Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 ended by a signal."""
+    # So that the driver is ended as well, and with it what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        bench(prog_name="./bench/run")
+        bench(prog_name="./bench/run", standalone_mode=False)
     except BenchError as error:
         click.echo(f"bench: {error}", err=True)
         sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -74,11 +74,16 @@ COSTS: Mapping[str, Cost] = {
 }
 
 
-def table(results: Mapping[str, Result | None]) -> str:
-    """One column for each result, in the order given; a cost that none of them has is left out."""
-    there = {name: result for name, result in results.items() if result is not None}
-    lines = [[name, *(shown(cost(result)) for result in there.values())] for name, cost in COSTS.items()]
-    return aligned([["cost", *there], *(line for line in lines if set(line[1:]) != {NOTHING})])
+def table(ours: Mapping[str, Result | None], beside: Mapping[str, Result | None]) -> str:
+    """A column for each result, first ours, then those beside them; a cost that none of ours has is left out."""
+    mine = {name: result for name, result in ours.items() if result is not None}
+    others = {name: result for name, result in beside.items() if result is not None}
+    lines = [
+        [name, *(shown(cost(result)) for result in (*mine.values(), *others.values()))]
+        for name, cost in COSTS.items()
+        if any(cost(result) is not None for result in mine.values())
+    ]
+    return aligned([["cost", *mine, *others], *lines])
 
 
 def shown(value: float | None) -> str:

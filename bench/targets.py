@@ -19,6 +19,8 @@ from bench.results import Result, save
 
 NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 NOTHING = "–"
+PASS, SHORT, NOT_RUN = "pass", "SHORT", "not run"
+"""The marks of compare.py."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def read_table(markdown: str) -> list[Row]:
 
 
 def table(rows: Sequence[Row], *, reference: str, earlier: bool = False) -> str:
-    """The rows as text for a terminal, with the sums below."""
+    """What was run, as text for a terminal, with the sums below."""
     heads = [
         "measure",
         "ours",
@@ -120,13 +122,14 @@ def table(rows: Sequence[Row], *, reference: str, earlier: bool = False) -> str:
             *(row.target, row.mark),
         ]
         for row in rows
+        if row.mark != NOT_RUN
     ]
     return aligned([heads, *cells]) + "\n\n" + summary(rows)
 
 
 def summary(rows: Sequence[Row]) -> str:
     marks = [row.mark for row in rows]
-    return f"{marks.count('pass')} pass, {marks.count('SHORT')} short, {marks.count('not run')} not run"
+    return f"{marks.count(PASS)} pass, {marks.count(SHORT)} short, {marks.count(NOT_RUN)} not run"
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

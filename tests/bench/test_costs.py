@@ -29,7 +29,7 @@ RESULT: Result = {
 
 
 def test_costs_are_derived_from_the_result() -> None:
-    lines = [" ".join(line.split()) for line in costs.table({"x": RESULT}).splitlines()]
+    lines = [" ".join(line.split()) for line in costs.table({"x": RESULT}, {}).splitlines()]
     assert lines[2:] == [
         "CPU per token, 1 client (10,000 at 1,000/s), µs 100",
         "CPU per token, 100 clients, µs 298",
@@ -43,10 +43,12 @@ def test_costs_are_derived_from_the_result() -> None:
 
 
 def test_what_was_not_run_is_a_dash_beside_what_was(sitting: Sitting) -> None:
-    """The recorded floor has no suite c."""
-    table = costs.table({"deltas": sitting.deltas, "whole": None, "floor": sitting.floor})
-    head, turn = (
-        next(line for line in table.splitlines() if line.startswith(start))
-        for start in ("cost", "CPU per turn of")
+    """The recorded floor has no suite c; and only the reference has b, so that is left out."""
+    reference = {**(sitting.reference or {}), "b": {"rss_per_client_kib": 18.7}}
+    table = costs.table(
+        {"deltas": sitting.deltas, "whole": None}, {"floor": sitting.floor, "Crush": reference}
     )
-    assert (head.split(), turn.split()[-1]) == (["cost", "deltas", "floor"], "–")
+    lines = {line[:15]: line.split() for line in table.splitlines()}
+    assert lines["cost".ljust(15)][:15] == ["cost", "deltas", "floor", "Crush"]
+    assert lines["CPU per turn of"][-3:] == ["5,322", "–", "5,690"]
+    assert "memory per idle" not in lines
