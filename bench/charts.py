@@ -18,6 +18,7 @@ PEERS = Path(__file__).with_name("peers.json")
 # Figures of other servers, by the names they have in peers.json.
 Peer = dict[str, Any]
 
+FLOOR = "Floor: the least a Python server can do on this wire, without storage and without an agent."
 
 STREAMED = "d. 10,000 tok at 1,000/s to 100 clients: "
 SHORT_NAMES = {
@@ -65,7 +66,7 @@ def stream_cpu(sitting: Sitting) -> str | None:
         Words(
             "Server CPU: one answer of 10,000 tokens, shown live to 100 clients",
             "Seconds of CPU, less is better. The model sends 1,000 tokens a second.",
-            foot(sitting, floor=True),
+            foot(sitting, others(sitting), FLOOR),
         ),
         key="best_cpu_s",
         peer_key="stream_cpu_s",
@@ -79,7 +80,7 @@ def stream_latency(sitting: Sitting) -> str | None:
         Words(
             "Token latency: from the model to 100 clients, 99th percentile",
             "Milliseconds on a logarithmic scale, less is better. 10,000 tokens at 1,000 a second.",
-            foot(sitting, floor=True),
+            foot(sitting, others(sitting), FLOOR),
         ),
         key="best_lat_p99_ms",
         peer_key="stream_latency_p99_ms",
@@ -126,7 +127,7 @@ def turns(sitting: Sitting) -> str | None:
         Words(
             "Turns per second: 32 sessions prompted at once",
             "Turns of one token, more is better. Bullpen has each prompt on disk, synced, before it accepts it.",
-            [*foot(sitting, floor=False), *aside],
+            foot(sitting, others(sitting), *aside),
         ),
         labelled(
             [
@@ -175,7 +176,7 @@ def growth(sitting: Sitting) -> str | None:
         Words(
             "What a longer answer costs each client",
             "Bytes received for one answer, less is better. n^1 grows in step with the answer, n^2 with its square.",
-            foot(sitting, floor=False),
+            foot(sitting, others(sitting)),
         ),
         [line for line in lines if line.points],
         x_name="tokens in the answer, 1,000 a second to 10 clients",
@@ -196,12 +197,14 @@ def targets(sitting: Sitting, form: str) -> str | None:
     if not listed:
         return None
     met = sum(row.mark == PASS for row in listed)
+    reference = sitting.reference or {}
+    judged_by = " ".join(str(reference[key]) for key in ("peer", "version") if reference.get(key))
     stream_form = "deltas" if form == "deltas" else "whole messages"
     return shares(
         Words(
             f"The targets, with {stream_form}: {met} of {len(listed)} met",
             "How much of what is allowed is used, less is better. A dot: a count that has to be 0.",
-            foot(sitting, floor=False),
+            foot(sitting, f"ref.: {judged_by}."),
         ),
         [as_share(row) for row in listed],
     )
@@ -217,11 +220,12 @@ def as_share(row: Row) -> Share:
 
 
 def short_name(measure: str) -> str:
-    """The measure without the letter of its suite, and with words where it leans on the line before it."""
+    """Without the letter of its suite; shorter, or longer, where it has to stand alone."""
     return SHORT_NAMES.get(measure) or measure.partition(". ")[2] or measure
 
 
-def foot(sitting: Sitting, *, floor: bool) -> list[str]:
+def foot(sitting: Sitting, *more: str) -> list[str]:
+    """Who measured what, when and where; and what else a reader of this chart has to know."""
     ours = sitting.deltas or sitting.whole or {}
     facts = ours.get("machine")
     where = [
@@ -229,20 +233,16 @@ def foot(sitting: Sitting, *, floor: bool) -> list[str]:
         *([f"{facts['cores']} cores, {facts['cpu']}, Python {facts['python']}"] if facts else []),
         *([day] if (day := date(ours)) else []),
     ]
-    lines = [f"Measured by ./bench/run: {' · '.join(where)}."]
+    return [f"Measured by ./bench/run: {' · '.join(where)}.", *more]
+
+
+def others(sitting: Sitting) -> str:
+    """Where the figures of the other servers come from."""
     if date(sitting.reference) is None:
-        lines.append(
-            "Other servers: the shared driver's baseline on 2 cores, each over its own API (bench/peers.json)."
-        )
-    else:
-        lines.append(
-            f"{reference_name(sitting)}: the same run. Others: the shared driver's baseline (bench/peers.json)."
-        )
-    if floor:
-        lines.append(
-            "Floor: the least a Python server can do on this wire, without storage and without an agent."
-        )
-    return lines
+        return "Other servers: the shared driver's baseline on 2 cores, each over its own API (bench/peers.json)."
+    return (
+        f"{reference_name(sitting)}: the same run. Others: the shared driver's baseline (bench/peers.json)."
+    )
 
 
 def reference_name(sitting: Sitting) -> str:
