@@ -126,6 +126,7 @@ def profile_command(suites: tuple[str, ...], whole: bool, top: int) -> None:
 
 def measured(suites: Sequence[str], repeat: int, directory: Path) -> Sitting:
     """What is kept in `directory` is replaced only when all has been measured."""
+    warn_if_busy()
     measurements = sittings.plan(suites, repeat, os.environ)
     progress = Progress(sys.stderr, sum(measurement.expected_s for measurement in measurements.values()))
     progress.step("building the driver")
@@ -137,6 +138,15 @@ def measured(suites: Sequence[str], repeat: int, directory: Path) -> Sitting:
     if directory != fresh:
         shutil.copytree(fresh, directory, dirs_exist_ok=True)
     return sitting
+
+
+def warn_if_busy() -> None:
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 2:
+        click.echo(
+            f"bench: this machine is busy (load {load:.1f} on {cores} cores): believe the CPU seconds, not the milliseconds",
+            err=True,
+        )
 
 
 def show(sitting: Sitting, *, earlier: bool) -> None:

@@ -38,10 +38,6 @@ class Progress:
             width = shutil.get_terminal_size().columns - 1
             self._write(CLEAR + f"{self._times()}  {self._doing}"[:width])
 
-    def note(self, text: str) -> None:
-        """Something to keep on the screen."""
-        self._write((CLEAR if self._live else "") + text + "\n")
-
     def end(self) -> None:
         if self._live:
             self._write(CLEAR)

@@ -16,8 +16,9 @@ from bench.errors import BenchError
 
 # The driver's JSON differs from suite to suite; `figure` is the one place that looks into it.
 Result = dict[str, Any]
+Machine = dict[str, str | float]
 
-PATH = re.compile(r"(?<![\w.])/[\w./+-]*\w")
+PATH = re.compile(r"(?<![\w.])/[\w.+-]+/[\w./+-]*\w")
 """An absolute path, as it stands in the last words of a server that died."""
 
 
@@ -81,12 +82,12 @@ def date(result: Result | None) -> str | None:
     return when[:10] if isinstance(when, str) else None
 
 
-def to_keep(result: Result) -> Result:
+def to_keep(result: Result, facts: Machine) -> Result:
     """The result with the machine's facts, and without the paths that a server may have mentioned as it died."""
-    return {**without_paths(result), "machine": machine()}
+    return {**without_paths(result), "machine": facts}
 
 
-def machine() -> dict[str, str | int]:
+def machine() -> Machine:
     """What the figures depend on; nothing that says whose machine it is."""
     return {
         "cores": os.cpu_count() or 1,
@@ -94,6 +95,7 @@ def machine() -> dict[str, str | int]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 1),
     }
 
 

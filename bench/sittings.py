@@ -89,13 +89,14 @@ def measure(
     built: Driver, measurements: Mapping[str, Measurement], directory: Path, progress: Progress
 ) -> Sitting:
     """Measure one after another and keep each result as soon as it is there."""
+    facts = results.machine()
     for file in (*FILES.values(), TARGETS):
         (directory / file).unlink(missing_ok=True)
     for place, (name, measurement) in enumerate(measurements.items(), 1):
         form = "deltas" if measurement.deltas else "whole messages"
         title = f"[{place}/{len(measurements)}] {measurement.name}, {form}"
         result = driver.measure(built, measurement, progress, title)
-        results.save(directory / FILES[name], results.to_keep(result))
+        results.save(directory / FILES[name], results.to_keep(result, facts))
     if "reference" not in measurements:
         results.save(directory / FILES["reference"], results.load(built.reference))
     sitting = judged(load(directory), built)

@@ -105,15 +105,9 @@ def read_table(markdown: str) -> list[Row]:
 def table(rows: Sequence[Row], *, reference: str, earlier: bool = False) -> str:
     """What was run, as text for a terminal, with the sums below."""
     heads = [
-        "measure",
-        "ours",
-        reference,
-        "ratio",
-        "floor",
-        "ratio",
+        *("measure", "ours", reference, "ratio", "floor", "ratio"),
         *(["earlier"] if earlier else []),
-        "target",
-        "",
+        *("target", ""),
     ]
     cells = [
         [

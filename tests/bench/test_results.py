@@ -54,9 +54,10 @@ def test_only_a_server_that_ended_has_died(sitting: Sitting) -> None:
 
 def test_what_is_kept_names_the_machine_and_no_path() -> None:
     """A dying server's last words may hold paths of the machine they were said on."""
-    kept = results.to_keep({"peer": "x", "g": {"crashes": ["panic at /home/ana/src/x.py:3: 1/2 full"]}})
+    died = {"peer": "x", "g": {"crashes": ["panic at /home/ana/src/x.py:3: 1/2 full"]}}
+    kept = results.to_keep(died, results.machine())
     assert kept["g"] == {"crashes": ["panic at …:3: 1/2 full"]}
-    assert sorted(kept["machine"]) == ["cores", "cpu", "memory_gib", "python", "system"]
+    assert sorted(kept["machine"]) == ["cores", "cpu", "load_before", "memory_gib", "python", "system"]
 
 
 def test_the_kept_results_hold_no_path() -> None:
