@@ -58,17 +58,25 @@ class Histories:
         self._store = store
         self._workspace = workspace
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._chars = 0
 
     async def before(self, answer: str, session: Session, *, images: bool) -> list[Turn]:
         """What was said before the open message `answer`, and whatever came in since."""
         form = (session.summary_message_id, images)
         before = self._kept.pop(session.id, None)
+        if before is not None:
+            self._chars -= before.chars
         usable = before if before is not None and before.form == form else _Kept(form)
         kept, after = await self._store.read(lambda tx: self._read(tx, usable, session.id, answer))
-        self._kept[session.id] = kept
-        while sum(each.chars for each in self._kept.values()) > KEPT_CHARS:
-            self._kept.popitem(last=False)
+        self._keep(session.id, kept)
         return kept.turns + after
+
+    def _keep(self, session: str, kept: _Kept) -> None:
+        self._kept[session] = kept
+        self._chars += kept.chars
+        while self._chars > KEPT_CHARS:
+            _, oldest = self._kept.popitem(last=False)
+            self._chars -= oldest.chars
 
     async def _read(self, tx: Tx, kept: _Kept, session: str, answer: str) -> tuple[_Kept, list[Turn]]:
         """Bring what is kept up to date; gives it back with the turns that cannot be kept yet."""

@@ -29,7 +29,7 @@ UNREAD_BYTES = 1 << 20
 
 HEAD_BYTES = 256 * 1024
 IDLE_S = 30.0
-IDLE_AT_MOST = 32
+IDLE_AT_MOST = 128
 NEXT_ADDRESS_S = 0.25
 """How long one address of a host may take before the next is tried beside it."""
 
@@ -131,6 +131,9 @@ async def _dial(origin: Origin) -> socket.socket:
             raise
         return sock
 
+    if len(found) == 1:
+        family, kind, protocol, _, address = found[0]
+        return await dial(family, kind, protocol, address)
     ways = [partial(dial, family, kind, protocol, address) for family, kind, protocol, _, address in found]
     sock, _, errors = await staggered.staggered_race(ways, NEXT_ADDRESS_S, loop=loop)
     if sock is None:
