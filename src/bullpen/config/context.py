@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -73,9 +74,13 @@ def _resolved(path: str, root: Path, home: Path, env: Mapping[str, str]) -> Path
 
 def _files(path: Path) -> Iterator[Path]:
     """The file itself, or all files below a directory in the order of their names."""
-    if not path.is_dir():
-        if path.is_file():
-            yield path
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    if stat.S_ISREG(mode):
+        yield path
+    if not stat.S_ISDIR(mode):
         return
     for directory, folders, files in os.walk(path):
         folders.sort()
