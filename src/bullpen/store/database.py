@@ -68,12 +68,17 @@ class Database:
         self._loop = asyncio.get_running_loop()
         self._writes: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+        self._start(readers)
+
+    def _start(self, readers: list[apsw.Connection]) -> None:
+        """Begin to take work. A simulation replaces the threads by moments of its own."""
         self._threads = [threading.Thread(target=self._write_loop, name="bullpen-writer", daemon=True)]
         self._threads += [
             threading.Thread(target=self._read_loop, args=(reader,), name=f"bullpen-reader-{n}", daemon=True)
             for n, reader in enumerate(readers)
         ]
-        self._closed = False
         for thread in self._threads:
             thread.start()
 
@@ -196,19 +201,22 @@ class Database:
 
     def _read_loop(self, connection: apsw.Connection) -> None:
         while (request := self._reads.get()) is not None:
-            try:
-                tx = _SqliteTx(connection, int(self._clock.time()), self._attached)
-                connection.execute("BEGIN")
-                try:
-                    request.result = _drive(request.work(tx))
-                finally:
-                    connection.execute("ROLLBACK")
-            except apsw.Error as exc:
-                request.error = _translate(exc, self.path)
-            except BaseException as exc:
-                request.error = exc
-            self._loop.call_soon_threadsafe(self._deliver, [request], [])
+            self._read_unit(connection, request)
         connection.close()
+
+    def _read_unit(self, connection: apsw.Connection, request: _Request) -> None:
+        try:
+            tx = _SqliteTx(connection, int(self._clock.time()), self._attached)
+            connection.execute("BEGIN")
+            try:
+                request.result = _drive(request.work(tx))
+            finally:
+                connection.execute("ROLLBACK")
+        except apsw.Error as exc:
+            request.error = _translate(exc, self.path)
+        except BaseException as exc:
+            request.error = exc
+        self._loop.call_soon_threadsafe(self._deliver, [request], [])
 
     # Event loop
 
@@ -238,13 +246,14 @@ async def open_database(
     attached: Callable[[str, str], int],
     publish: Callable[[list[Fact]], None],
     migrations: Sequence[Migration] = MIGRATIONS,
+    kind: type[Database] = Database,
 ) -> Database:
     """Open, check and migrate the file; makes it when missing.
 
     Raises `StoreTooNew`, `StoreDamaged` or `StoreError`; the file is left as it was found.
     """
     writer, *readers = await asyncio.to_thread(_prepare, path, migrations)
-    return Database(path, writer, readers, clock=clock, attached=attached, publish=publish)
+    return kind(path, writer, readers, clock=clock, attached=attached, publish=publish)
 
 
 def _prepare(path: Path, migrations: Sequence[Migration]) -> list[apsw.Connection]:

@@ -83,13 +83,13 @@ class Store:
 
 @asynccontextmanager
 async def open_store(
-    directory: Path, *, clock: Clock, attached: Callable[[str, str], int]
+    directory: Path, *, clock: Clock, attached: Callable[[str, str], int], kind: type[Database] = Database
 ) -> AsyncIterator[Store]:
     """The database of a directory whose lock the caller holds. Raises a `StoreError` when it cannot be
     opened."""
     store = Store(directory, clock)
     database = await open_database(
-        directory / DATABASE_NAME, clock=clock, attached=attached, publish=store.publish
+        directory / DATABASE_NAME, clock=clock, attached=attached, publish=store.publish, kind=kind
     )
     store.attach_database(database)
     try:

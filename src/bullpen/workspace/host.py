@@ -94,7 +94,9 @@ class Host:
         self._idle_exit_s = idle_exit_s
         self.keepalive_s = keepalive_s
         self._on_exit = on_exit
-        self._stores = Stores(data_dir, clock=surroundings.clock, attached=self._attached)
+        self._stores = Stores(
+            data_dir, clock=surroundings.clock, attached=self._attached, kind=surroundings.database
+        )
         self._tasks: TaskGroup
         self._live: dict[str, Workspace] = {}
         self._hosted: dict[str, _Hosted] = {}

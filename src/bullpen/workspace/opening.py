@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.providers.base import Provider
+from bullpen.store.database import Database
 from bullpen.system.clock import Clock
 from bullpen.system.processes import Processes
 from bullpen.tools.base import Tool
@@ -23,6 +24,7 @@ class Surroundings:
     make_provider: Callable[[ProviderSettings], Provider]
     trusted: bool
     detach_grace_s: float
+    database: type[Database] = Database
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from bullpen.engine.recovery import recover
+from bullpen.store.database import Database
 from bullpen.store.lock import DataLock
 from bullpen.store.store import Store, open_store
 from bullpen.system.clock import Clock
@@ -24,10 +25,13 @@ class _Open:
 
 
 class Stores:
-    def __init__(self, directory: Path, *, clock: Clock, attached: Callable[[str, str], int]) -> None:
+    def __init__(
+        self, directory: Path, *, clock: Clock, attached: Callable[[str, str], int], kind: type[Database]
+    ) -> None:
         self.directory = directory
         self._clock = clock
         self._attached = attached
+        self._kind = kind
         self._open: dict[Path, _Open] = {}
 
     @asynccontextmanager
@@ -66,7 +70,7 @@ class Stores:
             if lock is None:
                 lock = await asyncio.to_thread(DataLock, directory)
                 stack.callback(lock.release)
-            opened = open_store(directory, clock=self._clock, attached=self._attached)
+            opened = open_store(directory, clock=self._clock, attached=self._attached, kind=self._kind)
             store = await stack.enter_async_context(opened)
             await recover(store)
             entry.stack = stack.pop_all()
