@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bullpen.errors import AddressInUse, BadHost, UnsafeSocket
-from bullpen.server.listen import bind_tcp, bind_unix
+from bullpen.server.listen import UNACKNOWLEDGED_S, bind_tcp, bind_unix
 
 HOLD = """
 import sys
@@ -223,3 +223,15 @@ def test_a_port_is_bound_once() -> None:
 def test_a_host_that_is_not_here_is_refused(host: str) -> None:
     with pytest.raises(BadHost):
         bind_tcp(host, 0)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this kernel has no such limit")
+def test_a_machine_that_went_away_is_given_up(home: Path) -> None:
+    """Accepted connections take the limit for unacknowledged bytes over from their listener."""
+    with bind_tcp("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()):
+            accepted, _ = listener.accept()
+            with accepted:
+                limit_ms = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert limit_ms == UNACKNOWLEDGED_S * 1000
