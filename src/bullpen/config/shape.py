@@ -8,6 +8,7 @@ value of the wrong type is left out and told.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import types
 import typing
@@ -231,7 +232,7 @@ class _Check:
     def struct(self, value: Any, kind: type[msgspec.Struct], path: str, depth: int) -> Any:
         if not isinstance(value, dict):
             return self.refuse(path, "an object is wanted")
-        fields = {f.encode_name: f for f in msgspec.structs.fields(kind)}
+        fields = _fields(kind)
         clean: dict[str, Any] = {}
         for key, inner in value.items():
             if inner is None and path.endswith("]"):
@@ -262,6 +263,12 @@ class _Check:
     def refuse(self, path: str, why: str) -> Any:
         self.wrong.append(f"{path}: {why[:1].lower()}{why[1:]}")
         return _DROP
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """By their names in the file. Asking a struct means evaluating all its annotations, every time."""
+    return {f.encode_name: f for f in msgspec.structs.fields(kind)}
 
 
 def _item_of(kind: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,10 @@ BUILT_IN = {
 }
 
 
+@functools.cache
 def known_types() -> frozenset[str]:
-    """Every type that can be built, from here and from installed packages."""
+    """Every type that can be built, from here and from installed packages. Looking through these takes longer than
+    all the rest of reading a configuration, and what is installed does not change while we run."""
     from importlib.metadata import entry_points
 
     return frozenset(BUILT_IN) | {point.name for point in entry_points(group=GROUP)}
