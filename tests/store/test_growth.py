@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from tests.engine.bench import until
 from tests.store.conftest import SESSION, WORKSPACE
@@ -18,8 +21,9 @@ from bullpen.schema.message import (
 from bullpen.store import messages, prompts
 from bullpen.store.growth import OpenMessage
 from bullpen.store.prompts import NewRow
-from bullpen.store.store import Store
+from bullpen.store.store import Store, open_store
 from bullpen.store.tx import Tx
+from bullpen.system.clock import SystemClock
 
 
 def empty(message_id: str = "m1") -> Message:
@@ -145,3 +149,15 @@ async def test_storage_grows_with_the_text(store: Store, live: OpenMessage) -> N
         return int(row[0])
 
     assert await store.read(size) <= 3 * len(text) + 64 * 1024
+
+
+async def test_a_store_that_is_closed_is_not_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Text that comes too late, from a turn that could not be ended, is left alone."""
+    async with open_store(tmp_path, clock=SystemClock(), attached=lambda workspace, session: 0) as store:
+        pass
+    store.growth.add(OpenMessage(WORKSPACE, empty(), 1), "text", "too late")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert caplog.messages == []

@@ -101,6 +101,7 @@ class Growth:
         self._dirty: dict[str, OpenMessage] = {}
         self._timer: asyncio.Handle | None = None
         self._writing = False
+        self._closed = False
         self._last_tick = 0.0
 
     def add(self, message: OpenMessage, part: str, text: str) -> None:
@@ -116,8 +117,14 @@ class Growth:
         self._dirty.pop(message.id, None)
         return pieces
 
+    def close(self) -> None:
+        """The database is about to close: what was not stored by now never will be, and is not tried again."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _schedule(self) -> None:
-        if self._timer is not None or self._writing or not self._dirty:
+        if self._timer is not None or self._writing or self._closed or not self._dirty:
             return
         followed = any(self._followed(m.workspace) for m in self._dirty.values())
         wait = self._last_tick + (DELTA_TICK_S if followed else TICK_S) - self._clock.monotonic()

@@ -95,4 +95,5 @@ async def open_store(
     try:
         yield store
     finally:
+        store.growth.close()
         await database.close()
