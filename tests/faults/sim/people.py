@@ -145,7 +145,8 @@ class Person:
         try:
             end.write("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
             async with asyncio.timeout(ANSWER_S):
-                reply = await _read_reply(end)
+                status, _, answer = await read_reply(end)
+                reply = Reply(status, answer)
         except TimeoutError as exc:
             raise Cut from exc
         finally:
@@ -425,11 +426,12 @@ async def _read_head(end: ClientEnd) -> tuple[int, dict[str, str], bytes]:
     return int(first.split()[1]), headers, rest
 
 
-async def _read_reply(end: ClientEnd) -> Reply:
+async def read_reply(end: ClientEnd) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the one answer on a connection. Raises `Cut`."""
     status, headers, body = await _read_head(end)
     while len(body) < int(headers["content-length"]):
         piece = await end.read()
         if not piece:
             raise Cut
         body += piece
-    return Reply(status, body)
+    return status, headers, body

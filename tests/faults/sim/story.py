@@ -80,6 +80,7 @@ class Story:
         self.wrong: list[str] = []
         self.slowest_notice_s = 0.0
         self._unlucky = True
+        self._away_until = 0.0
 
     async def run(self) -> None:
         self.server.start()
@@ -111,7 +112,8 @@ class Story:
         while (wait := min(rng.expovariate(1 / 8), ends_at - world.now)) > 0 and world.now + wait < ends_at:
             await asyncio.sleep(wait)
             kind = rng.choices(
-                ("crash", "stop", "disk", "step", "suspend", "still", "cut"), (30, 8, 14, 16, 10, 4, 10)
+                ("crash", "stop", "disk", "step", "suspend", "still", "cut", "alone"),
+                (30, 8, 14, 16, 10, 4, 10, 14),
             )[0]
             if self.server.life is None:
                 continue
@@ -144,6 +146,20 @@ class Story:
                     world.tally["cuts of all"] += 1
                     for person in self.people:
                         person.drop()
+                case "alone":
+                    world.tally["times with nobody there"] += 1
+                    await self._all_leave()
+
+    async def _all_leave(self) -> None:
+        """Everybody goes, some without a word, for longer than any hold."""
+        self._away_until = self.world.now + self.world.rng.uniform(12.0, 40.0)
+        self.book.stops.append(Asked("left", "", self.world.now, answered_at=FOREVER))
+        for person in self.people:
+            if self.world.chance(50):
+                with suppress(Cut):
+                    await person.leave()
+            else:
+                person.drop()
 
     async def _come_back(self) -> None:
         """The server is away for a moment, or longer than holds last."""
@@ -153,6 +169,8 @@ class Story:
     async def _live(self, person: Person, ends_at: float) -> None:
         while self._unlucky and self.world.now < ends_at:
             await asyncio.sleep(self.world.rng.expovariate(1 / 2))
+            if self.world.now < self._away_until:
+                continue
             with suppress(Cut):
                 await self._act(person)
 

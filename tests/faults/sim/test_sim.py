@@ -49,7 +49,15 @@ MET = (
 )
 """What cancels have to meet in a campaign that deserves the name."""
 
-MISFORTUNES = ("crashes", "stops", "disk refusals", "clock steps", "suspends", "stood still", "cuts of all")
+MISFORTUNES = (
+    "crashes",
+    "stops",
+    "disk refusals",
+    "clock steps",
+    "suspends",
+    "cuts of all",
+    "times with nobody there",
+)
 
 REPLAY = """
 from pathlib import Path

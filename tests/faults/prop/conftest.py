@@ -1,0 +1,10 @@
+"""What the proofs by rules share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
