@@ -256,14 +256,30 @@ class Feed:
                 self._publish_plain(fact)
         self._hand_out(start)
 
+    def rewind(self, epoch: str, head: int) -> None:
+        """The log goes on from an earlier number, under a new epoch: every subscriber is lost and has to read it."""
+        self.epoch = epoch
+        self.head = head
+        self.first_index = self.next_index + 1
+        self._tail.clear()
+        self._tail_bytes = 0
+        self._open.clear()
+        self._shown_whole.clear()
+        self._stop_timers()
+        for subscription in self.subscriptions:
+            subscription.wake.set()
+
     def close(self) -> None:
         """End every stream after what is in the tail has been sent."""
         self._closed = True
+        self._stop_timers()
+        for subscription in self.subscriptions:
+            subscription.close()
+
+    def _stop_timers(self) -> None:
         for timer in self._due.values():
             timer.cancel()
         self._due.clear()
-        for subscription in self.subscriptions:
-            subscription.close()
 
     def _publish_plain(self, fact: Fact) -> None:
         if fact.seq:

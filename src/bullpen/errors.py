@@ -26,6 +26,7 @@
     ├── StoreError
     │   ├── StoreFull
     │   ├── StoreBusy
+    │   ├── StoreFailing
     │   ├── StoreDamaged
     │   └── StoreTooNew
     ├── ConfigError
@@ -244,6 +245,18 @@ class StoreBusy(StoreError):
 
     def __init__(self) -> None:
         super().__init__("the database is locked by another program; try again")
+
+
+class StoreFailing(StoreError):
+    """The disk failed under the database. Nothing more is taken until the file was opened anew and checked."""
+
+    code = "store_failing"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"the disk failed under the database {path} ({why}); it is opened anew and checked, try again"
+        )
+        self.path = path
 
 
 class StoreDamaged(StoreError):

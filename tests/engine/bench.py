@@ -557,6 +557,7 @@ async def open_bench(
     gate: Gate | None = None,
     skip: bool = False,
     resume: bool = True,
+    vfs: str = "",
 ) -> AsyncIterator[Bench]:
     """An engine on `directory`; what was left to do there is taken up as after a restart."""
     root = directory / "root"
@@ -565,7 +566,7 @@ async def open_bench(
     clock = SystemClock()
     async with (
         Processes() as processes,
-        open_store(directory, clock=clock, attached=lambda workspace, session: 0) as store,
+        open_store(directory, clock=clock, attached=lambda workspace, session: 0, vfs=vfs) as store,
     ):
         await recover(store)
         await store.open_feed(WORKSPACE, str(root))

@@ -72,6 +72,14 @@ INTERRUPTED = Cut(
     running_call="The server stopped while this call was running: its outcome is unknown. Check before repeating it.",
 )
 
+LOST = INTERRUPTED._replace(
+    details="The disk failed and lost part of this answer. Send the prompt again to go on.",
+    error="the disk failed and lost part of the turn",
+    unfinished_call="The disk failed before this call was complete; it was not run.",
+    waiting_call="The disk failed before this call had a result.",
+    running_call="The disk failed while this call was running: its outcome is unknown. Check before repeating it.",
+)
+
 
 def failed(title: str, details: str, *, state: prompts.State = "failed") -> Cut:
     text = "There was an error while executing the tool"

@@ -30,7 +30,7 @@ async def recover(store: Store, only: str | None = None) -> int:
                 count += 1
         return count
 
-    count = await store.write(work)
+    count = await store.write(work, reserved=True)
     if count:
         log.warning("%d turns were interrupted by the last stop and are closed now", count)
     return count

@@ -82,6 +82,10 @@ class Runner:
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
+        self._sound = asyncio.Event()
+        """Cleared while what a failing disk left behind is being closed."""
+        self._sound.set()
+        services.store.on_rewind[services.workspace] = self._begin_anew
 
     @property
     def is_idle(self) -> bool:
@@ -120,13 +124,13 @@ class Runner:
     async def cancel(self, session: str) -> Cancelled:
         workspace = self._services.workspace
         return await self._services.store.write(
-            lambda tx: queue.cancel(tx, workspace, session), then=self._stop
+            lambda tx: queue.cancel(tx, workspace, session), reserved=True, then=self._stop
         )
 
     async def delete_session(self, session: str) -> None:
         workspace = self._services.workspace
         await self._services.store.write(
-            lambda tx: queue.delete_session(tx, workspace, session), then=self._stop
+            lambda tx: queue.delete_session(tx, workspace, session), reserved=True, then=self._stop
         )
 
     async def resume(self) -> None:
@@ -152,7 +156,7 @@ class Runner:
                     await queue.cancel(tx, workspace, session)
 
         try:
-            await self._services.store.write(work)
+            await self._services.store.write(work, reserved=True)
         except StoreError as exc:
             log.error("the turns of a closing workspace could not be stored as cancelled: %s", exc)
         for running in self._running.values():
@@ -199,6 +203,7 @@ class Runner:
 
     async def _run_next(self, session: str) -> bool:
         """Take the session's next prompt and carry it to its end; False when none waits."""
+        await self._sound.wait()
         agent = self._services.agent()
         workspace = self._services.workspace
         chosen: Chosen | None = None
@@ -206,7 +211,7 @@ class Runner:
             chosen = choose(agent, agent.settings.large)
         except Exception as exc:
             error = exc
-            begun = await self._insist(lambda tx: _fail_next(tx, workspace, session, error))
+            begun = await self._insist(lambda tx: _fail_next(tx, workspace, session, error), reserved=True)
         else:
             model = chosen
             begun = await self._insist(
@@ -248,13 +253,18 @@ class Runner:
             self._settle_outcome(prompt.seq, error)
 
     async def _insist(
-        self, work: Work[T], *, durable: bool = True, then: Callable[[T], None] | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool = True,
+        reserved: bool = False,
+        then: Callable[[T], None] | None = None,
     ) -> T | None:
         """A write that begins or ends a turn, tried again until the store takes it; None when the workspace
         closes first."""
         while not self._closing:
             try:
-                return await self._services.store.write(work, durable=durable, then=then)
+                return await self._services.store.write(work, durable=durable, reserved=reserved, then=then)
             except StoreError as exc:
                 log.error("a turn has to wait for the store: %s", exc)
                 await anyio.sleep(STORE_RETRY_S)
@@ -321,7 +331,27 @@ class Runner:
             if await prompts.is_active(tx, workspace, prompt.seq):
                 await endings.close_turn(tx, workspace, prompt, cut)
 
-        await self._insist(work)
+        await self._insist(work, reserved=True)
+
+    def _begin_anew(self) -> None:
+        """The disk lost what the turns under way have written: they cannot go on from what they remember."""
+        self._sound.clear()
+        self._tasks.start_soon(self._interrupt)
+        for running in self._running.values():
+            running.scope.cancel()
+
+    async def _interrupt(self) -> None:
+        """End in the store what was under way. A prompt whose beginning was lost waits again and runs once more."""
+        workspace = self._services.workspace
+
+        async def work(tx: Tx) -> None:
+            for prompt in await prompts.all_active(tx, workspace):
+                await endings.close_turn(tx, workspace, prompt, endings.LOST)
+
+        try:
+            await self._insist(work, reserved=True)
+        finally:
+            self._sound.set()
 
     def _settle_outcome(self, seq: int, error: BaseException | None) -> None:
         outcome = self._outcomes.pop(seq, None)

@@ -51,4 +51,4 @@ async def summarize(
         spent = answer.spent
         await sessions.set_summary(tx, workspace, row.session, draft.id, spent.completion, spent.cost)
 
-    await services.store.write(place)
+    await services.store.write(place, reserved=True)

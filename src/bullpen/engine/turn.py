@@ -180,7 +180,7 @@ class TurnRun:
             else:
                 await endings.finish_turn(tx, workspace, self._where.prompt, message, answer.spent)
 
-        await self._write(work)
+        await self._write(work, reserved=True)
 
     async def _next_step(self, answer: Answer) -> None:
         """Finish this step's message, take in what was queued to join, and open the next message."""
@@ -262,9 +262,9 @@ class TurnRun:
             cut = endings.failed("Sub-agent failed", str(error) or type(error).__name__)
             await endings.close_child(tx, workspace, child.message_id, cut)
 
-    async def _write(self, work: Work[T], *, durable: bool = True) -> T:
+    async def _write(self, work: Work[T], *, durable: bool = True, reserved: bool = False) -> T:
         """A write of this turn: refused once the turn has ended."""
-        written = await self._services.store.write(self._guarded(work), durable=durable)
+        written = await self._services.store.write(self._guarded(work), durable=durable, reserved=reserved)
         await self._caught_up()
         return written
 

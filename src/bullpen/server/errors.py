@@ -16,6 +16,7 @@ from bullpen.errors import (
     ShuttingDown,
     StoreBusy,
     StoreError,
+    StoreFailing,
     StoreFull,
     TooLarge,
     ToolFailed,
@@ -39,6 +40,7 @@ STATUSES: Mapping[type[BullpenError], int] = MappingProxyType(
         ShuttingDown: 503,
         StoreFull: 507,
         StoreBusy: 503,
+        StoreFailing: 503,
         StoreError: 500,
         # What stands in a config file, or would stand there, is the person's to mend.
         ConfigError: 400,
@@ -58,6 +60,8 @@ _HEADERS: Mapping[type[BullpenError], tuple[tuple[bytes, bytes], ...]] = Mapping
         Unauthorized: ((b"www-authenticate", b"Bearer"),),
         # A lock is held for the length of a transaction.
         StoreBusy: ((b"retry-after", b"1"),),
+        # A file is opened anew and checked in less, unless it is huge or the disk goes on failing.
+        StoreFailing: ((b"retry-after", b"1"),),
     }
 )
 

@@ -1,4 +1,4 @@
-"""The engine: SQLite through one writer thread and a few readers. All that is peculiar to SQLite is here.
+"""The engine: one writer thread and a few readers on a SQLite file.
 
 Promises:
 
@@ -8,174 +8,256 @@ Promises:
   killed process, not a power cut, until the next durable commit syncs them too;
 * published facts leave in commit order, after the commit; what a caller wants done `then` is done right
   after them, also when the caller has stopped waiting;
-* readers see a snapshot and never wait for the writer (WAL).
+* readers see a snapshot and never wait for the writer (WAL);
+* a failed sync is never tried again as if nothing had happened: the writer stops, opens the file anew, checks it,
+  and only then takes work again;
+* on a full disk what ends something is still written, into space set aside; the rest is refused until there is room.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import queue
-import re
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
 from bullpen.broker import Fact
-from bullpen.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreTooNew
+from bullpen.errors import StoreDamaged, StoreError, StoreFailing, StoreFull
 from bullpen.store.migrations import MIGRATIONS, Migration
-from bullpen.store.tx import Row, Value, Work
+from bullpen.store.reserve import Reserve
+from bullpen.store.sqlite import DISTRUSTED, Connections, File, Rewound, close, committed_frames, translate
+from bullpen.store.sqlite_tx import SqliteTx, drive
+from bullpen.store.tx import Work
 from bullpen.system.clock import Clock
 
 T = TypeVar("T")
 log = logging.getLogger("bullpen.store")
 
-OLDEST_SAFE_SQLITE = (3, 51, 3)
-"""Before this the library can corrupt a WAL database when two connections write or checkpoint together."""
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Tells a killed process, after which nothing committed is missing, from a machine that went down."""
-
-BUSY_TIMEOUT_MS = 5_000
-READERS = 2
 MAX_BATCH = 256
 """Units in one commit; bounds how long the first of them waits for the last."""
 
+CHECKPOINT_FRAMES = 1000
+"""From this size on (4 MiB) the write-ahead log is brought into the file."""
+
+REOPEN_S = 0.25
+"""How long a disk that goes on failing is left alone before the next try."""
+
 
 class Database:
-    """An open database file. Made by `open_database`, ended by `close`."""
+    """An open database file. Made by `open_database`, ended by `close`.
+
+    `tally` counts what happened to it: `stopped` (the disk failed), `reopened`, `rewound` (logs that lost
+    numbers they had shown), `full` (the disk had no room) and `refused` (units turned away for either).
+    """
 
     def __init__(
         self,
-        path: Path,
-        writer: apsw.Connection,
-        readers: list[apsw.Connection],
+        file: File,
+        connections: Connections,
         *,
         clock: Clock,
         attached: Callable[[str, str], int],
         publish: Callable[[list[Fact]], None],
+        rewind: Callable[[list[Rewound]], None],
     ) -> None:
-        self.path = path
+        self.path = file.path
+        self.tally: Counter[str] = Counter()
+        self._file = file
         self._clock = clock
         self._attached = attached
         self._publish = publish
-        self._writer = writer
+        self._rewind = rewind
         self._synchronous = ""
+        self._frames = 0
+        self._use(connections.writer)
+        self._readers = [_Reader(connection) for connection in connections.readers]
+        self._reserve = Reserve(file.path.with_suffix(".reserve"))
+        self._shown: dict[str, int] = {}
+        """The last number committed of each log."""
+        self._trouble: StoreError | None = None
+        """Why nothing is taken at present."""
+        self._kept: int | None = None
+        """How much of the write-ahead log counted when the trouble began."""
+        self._age = 0
+        self._oldest = 0
+        """How often logs went back, as the loop knows it and as the writer does. What was asked for in ignorance
+        of it rests on what is gone."""
         self._loop = asyncio.get_running_loop()
         self._writes: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._closed = False
-        self._threads: list[threading.Thread] = []
-        self._start(readers)
+        self._start()
 
-    def _start(self, readers: list[apsw.Connection]) -> None:
+    def _start(self) -> None:
         """Begin to take work. A simulation replaces the threads by moments of its own."""
-        self._threads = [threading.Thread(target=self._write_loop, name="bullpen-writer", daemon=True)]
-        self._threads += [
+        self._writing = threading.Thread(target=self._write_loop, name="bullpen-writer", daemon=True)
+        self._reading = [
             threading.Thread(target=self._read_loop, args=(reader,), name=f"bullpen-reader-{n}", daemon=True)
-            for n, reader in enumerate(readers)
+            for n, reader in enumerate(self._readers)
         ]
-        for thread in self._threads:
+        for thread in (self._writing, *self._reading):
             thread.start()
 
     async def write(
-        self, work: Work[T], *, durable: bool = True, then: Callable[[T], None] | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool = True,
+        reserved: bool = False,
+        then: Callable[[T], None] | None = None,
     ) -> T:
         """Run the unit in a transaction; returns after its commit. Raises what the unit raises, or a
         `StoreError`; then nothing of it was kept.
 
+        `reserved` is for what ends something: on a full disk it may use the space set aside.
+
         `then` is called on the loop with the unit's result right after the commit. A cancelled caller takes
         back neither: what has to follow a commit belongs there, not behind the `await`."""
-        return await self.submit(work, durable=durable, then=then)
+        return await self.submit(work, durable=durable, reserved=reserved, then=then)
 
     def submit(
-        self, work: Work[T], *, durable: bool, then: Callable[[T], None] | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool,
+        reserved: bool = False,
+        then: Callable[[T], None] | None = None,
     ) -> asyncio.Future[T]:
         """The same without waiting for it."""
-        return self._enqueue(self._writes, work, durable, then)
+        return self._enqueue(self._writes, work, durable, reserved, then)
 
     async def read(self, work: Work[T]) -> T:
         """Run the unit on a snapshot."""
-        return await self._enqueue(self._reads, work, False)
+        return await self._enqueue(self._reads, work)
 
     async def close(self) -> None:
         """Finish what is queued, leave the file marked clean."""
         if self._closed:
             return
         self._closed = True
-        self._writes.put(None)
-        for _ in self._threads[1:]:
-            self._reads.put(None)
-        await asyncio.to_thread(self._join)
+        await asyncio.to_thread(self._end)
 
-    def _join(self) -> None:
-        for thread in self._threads:
+    def _end(self) -> None:
+        """The writer goes last, and takes the write-ahead log with it."""
+        for _ in self._reading:
+            self._reads.put(None)
+        for thread in self._reading:
             thread.join()
+        self._writes.put(None)
+        self._writing.join()
 
     def _enqueue(
         self,
         to: queue.SimpleQueue[_Request | None],
         work: Work[T],
-        durable: bool,
+        durable: bool = False,
+        reserved: bool = False,
         then: Callable[[T], None] | None = None,
     ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreError("the database is closed"))
         else:
-            to.put(_Request(work, future, durable, then))
+            to.put(_Request(work, future, durable, reserved, then, self._age))
         return future
 
     # Writer thread
 
     def _write_loop(self) -> None:
-        while True:
-            batch = _take_all(self._writes)
-            self._write_batch(batch)
-            if batch[-1] is None:
-                break
-        self._mark_clean()
+        self._reserve.keep()
+        is_open = True
+        while is_open:
+            batch = _take_all(self._writes, None if self._trouble is None else REOPEN_S)
+            is_open = None not in batch
+            self._write_batch([request for request in batch if request is not None])
+            self._checkpoint()
+            if self._trouble is not None and is_open:
+                self._mend()
+        self._leave()
 
-    def _write_batch(self, taken: list[_Request | None]) -> None:
-        batch = [r for r in taken if r is not None]
+    def _write_batch(self, batch: list[_Request]) -> None:
+        batch = self._admit(batch)
         if not batch:
             return
         facts: list[Fact] = []
         try:
-            self._set_synchronous("FULL" if any(r.durable for r in batch) else "NORMAL")
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                for request in batch:
-                    self._run_unit(request, facts, alone=len(batch) == 1)
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            self._commit(batch, facts)
         except _UnitFailed:
             facts = []
+        except apsw.FullError as exc:
+            is_first = self._run_full(exc)
+            self._refuse([r for r in batch if not (is_first and r.reserved)], StoreFull())
+            if is_first:
+                self._write_batch([r for r in batch if r.reserved])
+            return
+        except DISTRUSTED as exc:
+            self._refuse(batch, self._stop(exc))
+            return
         except Exception as exc:
-            error = _translate(exc, self.path)
+            error = translate(exc, self.path)
             log.error("commit failed: %s", error, exc_info=not isinstance(exc, apsw.Error))
-            facts = []
-            for request in batch:
-                request.error = error
+            self._refuse(batch, error)
+            return
+        for fact in facts:
+            if fact.seq:
+                self._shown[fact.workspace] = fact.seq
         self._loop.call_soon_threadsafe(self._deliver, batch, facts)
 
+    def _admit(self, batch: list[_Request]) -> list[_Request]:
+        """Those that may be tried; the others are turned away."""
+        if self._trouble is not None:
+            self._refuse(batch, self._trouble)
+            return []
+        if self._oldest:
+            self._refuse(
+                [r for r in batch if r.age < self._oldest], StoreFailing(str(self.path), "it lost data")
+            )
+            batch = [r for r in batch if r.age >= self._oldest]
+        if batch and self._reserve.is_lent and not self._reserve.keep():
+            self._refuse([request for request in batch if not request.reserved], StoreFull())
+            return [request for request in batch if request.reserved]
+        return batch
+
+    def _refuse(self, batch: list[_Request], error: StoreError) -> None:
+        if not batch:
+            return
+        self.tally["refused"] += len(batch)
+        for request in batch:
+            request.error = error
+        self._loop.call_soon_threadsafe(self._deliver, batch, [])
+
+    def _commit(self, batch: list[_Request], facts: list[Fact]) -> None:
+        self._set_synchronous("FULL" if any(r.durable for r in batch) else "NORMAL")
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            for request in batch:
+                self._run_unit(request, facts, alone=len(batch) == 1)
+            self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+
     def _run_unit(self, request: _Request, facts: list[Fact], *, alone: bool) -> None:
-        tx = _SqliteTx(self._writer, int(self._clock.time()), self._attached)
+        request.error = None
+        tx = SqliteTx(self._writer, int(self._clock.time()), self._attached)
         if not alone:
             self._writer.execute("SAVEPOINT unit")
         try:
-            request.result = _drive(request.work(tx))
+            request.result = drive(request.work(tx))
+        except (apsw.FullError, *DISTRUSTED):
+            raise
         except BaseException as exc:
             if isinstance(exc, apsw.Error) and (alone or not self._writer.in_transaction):
                 raise
-            request.error = _translate(exc, self.path) if isinstance(exc, apsw.Error) else exc
+            request.error = translate(exc, self.path) if isinstance(exc, apsw.Error) else exc
             if alone:
                 raise _UnitFailed from exc
             self._writer.execute("ROLLBACK TO unit")
@@ -189,36 +271,116 @@ class Database:
             self._writer.execute(f"PRAGMA synchronous={level}")
             self._synchronous = level
 
-    def _mark_clean(self) -> None:
+    def _checkpoint(self) -> None:
+        """Bring a write-ahead log that has grown into the file; nobody waits for that."""
+        if self._frames < CHECKPOINT_FRAMES or self._trouble is not None:
+            return
         try:
-            self._set_synchronous("FULL")
-            self._writer.execute("UPDATE meta SET value = '1' WHERE key = 'clean'")
-            self._writer.close()
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.FullError as exc:
+            self._run_full(exc)
+        except apsw.BusyError:
+            pass  # Somebody else does it just now.
         except apsw.Error as exc:
-            log.error("could not close %s cleanly: %s", self.path, exc)
+            self._stop(exc)
+
+    def _leave(self) -> None:
+        try:
+            if self._trouble is None:
+                self._set_synchronous("FULL")
+                self._writer.execute("UPDATE meta SET value = '1' WHERE key = 'clean'")
+                self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except apsw.Error as exc:
+            log.error("%s could not be marked as closed cleanly: %s", self.path, exc)
+        close(self._writer)
+
+    # Trouble, in the writer's thread too
+
+    def _run_full(self, exc: apsw.Error) -> bool:
+        """The disk is full: lend the space set aside to what ends something. False when it was lent already."""
+        if self._reserve.is_lent:
+            return False
+        log.error("%s: %s; only what ends something is written until there is room", self.path, exc)
+        self.tally["full"] += 1
+        self._reserve.lend()
+        return True
+
+    def _stop(self, exc: apsw.Error) -> StoreError:
+        """Take nothing more: what the disk holds and what this connection believes may differ."""
+        self._trouble = StoreFailing(str(self.path), str(exc))
+        self._kept = committed_frames(self._writer)
+        self.tally["stopped"] += 1
+        log.error("%s", self._trouble)
+        return self._trouble
+
+    def _mend(self) -> None:
+        """Open the file anew and check it. A disk that fails again is asked again later; a damaged file stays shut."""
+        if isinstance(self._trouble, StoreDamaged):
+            return
+        with ExitStack() as readers_wait:
+            for reader in self._readers:
+                readers_wait.enter_context(reader.lock)
+                reader.close()
+            close(self._writer)
+            try:
+                connections, rewound = self._file.reopen(self._kept, self._shown)
+            except StoreError as exc:
+                log.error("%s could not be opened anew: %s", self.path, exc)
+                self._trouble = exc
+                return
+            self._use(connections.writer)
+            for reader, connection in zip(self._readers, connections.readers, strict=True):
+                reader.connection = connection
+            self._trouble = None
+            self.tally["reopened"] += 1
+            self.tally["rewound"] += len(rewound)
+            log.warning("%s was opened anew and is sound; %d logs went back", self.path, len(rewound))
+            if rewound:
+                self._shown |= {gone.workspace: gone.head for gone in rewound}
+                self._oldest += 1
+                # Before any reader goes on: whoever reads a new epoch finds its feed there already.
+                self._loop.call_soon_threadsafe(self._went_back, rewound)
+
+    def _use(self, writer: apsw.Connection) -> None:
+        self._writer = writer
+        self._synchronous = ""
+        self._frames = 0
+        writer.set_wal_hook(self._count_frames)
+
+    def _count_frames(self, connection: apsw.Connection, database: str, frames: int) -> int:
+        self._frames = frames
+        return apsw.SQLITE_OK
 
     # Reader threads
 
-    def _read_loop(self, connection: apsw.Connection) -> None:
+    def _read_loop(self, reader: _Reader) -> None:
         while (request := self._reads.get()) is not None:
-            self._read_unit(connection, request)
-        connection.close()
+            with reader.lock:
+                self._run_read(request, reader.connection)
+                self._loop.call_soon_threadsafe(self._deliver, [request], [])
+        reader.close()
 
-    def _read_unit(self, connection: apsw.Connection, request: _Request) -> None:
+    def _run_read(self, request: _Request, connection: apsw.Connection | None) -> None:
+        if connection is None:
+            request.error = self._trouble
+            return
         try:
-            tx = _SqliteTx(connection, int(self._clock.time()), self._attached)
+            tx = SqliteTx(connection, int(self._clock.time()), self._attached)
             connection.execute("BEGIN")
             try:
-                request.result = _drive(request.work(tx))
+                request.result = drive(request.work(tx))
             finally:
                 connection.execute("ROLLBACK")
         except apsw.Error as exc:
-            request.error = _translate(exc, self.path)
+            request.error = translate(exc, self.path)
         except BaseException as exc:
             request.error = exc
-        self._loop.call_soon_threadsafe(self._deliver, [request], [])
 
     # Event loop
+
+    def _went_back(self, rewound: list[Rewound]) -> None:
+        self._age += 1
+        self._rewind(rewound)
 
     def _deliver(self, batch: list[_Request], facts: list[Fact]) -> None:
         try:
@@ -245,124 +407,34 @@ async def open_database(
     clock: Clock,
     attached: Callable[[str, str], int],
     publish: Callable[[list[Fact]], None],
+    rewind: Callable[[list[Rewound]], None] = lambda rewound: None,
     migrations: Sequence[Migration] = MIGRATIONS,
-    kind: type[Database] = Database,
+    vfs: str = "",
+    kind: type[Database] | None = None,
 ) -> Database:
     """Open, check and migrate the file; makes it when missing.
 
-    Raises `StoreTooNew`, `StoreDamaged` or `StoreError`; the file is left as it was found.
+    `rewind` is told on the loop when logs lost numbers that had been published. Raises `StoreTooNew`,
+    `StoreDamaged` or another `StoreError`; the file is left as it was found.
     """
-    writer, *readers = await asyncio.to_thread(_prepare, path, migrations)
-    return kind(path, writer, readers, clock=clock, attached=attached, publish=publish)
-
-
-def _prepare(path: Path, migrations: Sequence[Migration]) -> list[apsw.Connection]:
-    """The writer's connection, then the readers'."""
-    version = tuple(int(x) for x in apsw.sqlite_lib_version().split("."))
-    if version < OLDEST_SAFE_SQLITE:
-        needed = ".".join(map(str, OLDEST_SAFE_SQLITE))
-        raise StoreError(f"the SQLite library is {apsw.sqlite_lib_version()}, at least {needed} is needed")
-    connections: list[apsw.Connection] = []
-    try:
-        connections.append(writer := _connect(path, readonly=False))
-        was_clean = _is_clean(writer)
-        if not was_clean:
-            _check(writer, path)
-        _migrate(writer, path, migrations)
-        _begin_life(writer, was_clean=was_clean)
-        connections.extend(_connect(path, readonly=True) for _ in range(READERS))
-    except BaseException as exc:
-        for connection in connections:
-            connection.close()
-        if isinstance(exc, apsw.Error | OSError):
-            raise _translate(exc, path) from exc
-        raise
-    return connections
-
-
-def _connect(path: Path, *, readonly: bool) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
-    connection = apsw.Connection(str(path), flags=flags, statementcachesize=256)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    # Else SQLite plans statements anew whenever their values change.
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    connection.execute(
-        "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA mmap_size=0; PRAGMA cache_size=-8000"
+    file = File(path, migrations, vfs)
+    connections = await asyncio.to_thread(file.open)
+    return (kind or Database)(
+        file, connections, clock=clock, attached=attached, publish=publish, rewind=rewind
     )
-    if readonly:
-        connection.execute("PRAGMA query_only=ON")
-    else:
-        path.chmod(0o600)
-    return connection
 
 
-def _is_clean(connection: apsw.Connection) -> bool:
-    """Whether the file is new, or whoever had it open last has closed it."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchall():
-        return True
-    return connection.execute("SELECT value FROM meta WHERE key = 'clean'").fetchall() == [("1",)]
+class _Reader:
+    """A reader's connection. Who holds the lock uses it, or takes it away."""
 
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.lock = threading.Lock()
+        self.connection: apsw.Connection | None = connection
 
-def _begin_life(connection: apsw.Connection, *, was_clean: bool) -> None:
-    """Note that the file is in use. After a power cut every log gets a new epoch: numbers of events that were
-    shown but not synced may be given again, and no client must take the new ones for the old."""
-    boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
-    last = connection.execute("SELECT value FROM meta WHERE key = 'boot'").fetchall()
-    with connection:
-        if not was_clean and last != [(boot,)]:
-            connection.execute("UPDATE workspaces SET epoch = lower(hex(randomblob(4)))")
-        for key, value in (("clean", "0"), ("boot", boot)):
-            connection.execute(
-                "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2", (key, value)
-            )
-
-
-def _check(connection: apsw.Connection, path: Path) -> None:
-    """Look the file over before anybody relies on it. Raises `StoreDamaged`."""
-    verdict = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
-    if verdict != "ok":
-        raise StoreDamaged(str(path), verdict)
-
-
-def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    found = int(str(connection.execute("PRAGMA user_version").fetchall()[0][0]))
-    if found > len(migrations):
-        raise StoreTooNew(str(path), found, len(migrations))
-    if 0 < found < len(migrations):
-        _back_up(connection, path.with_name(f"{path.name}.before-{found + 1}"))
-    for number, migration in enumerate(migrations[found:], start=found + 1):
-        with connection:
-            for statement in migration.statements:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={number}")
-
-
-def _back_up(connection: apsw.Connection, backup: Path) -> None:
-    """Page by page: VACUUM may renumber rows, and the search index knows them by their numbers."""
-    backup.unlink(missing_ok=True)
-    backup.touch(mode=0o600)
-    target = apsw.Connection(str(backup))
-    try:
-        with target.backup("main", connection, "main") as copying:
-            copying.step()
-    finally:
-        target.close()
-
-
-def _translate(exc: BaseException, path: Path) -> StoreError:
-    match exc:
-        case StoreError():
-            return exc
-        case apsw.FullError():
-            return StoreFull()
-        case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy()
-        case apsw.CorruptError() | apsw.NotADBError():
-            return StoreDamaged(str(path), str(exc))
-        case apsw.CantOpenError() | apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError():
-            return StoreError(f"cannot write the database {path}: {exc}; check the directory's permissions")
-        case _:
-            return StoreError(f"the database {path} failed: {exc}")
+    def close(self) -> None:
+        if self.connection is not None:
+            close(self.connection)
+            self.connection = None
 
 
 class _UnitFailed(Exception):
@@ -370,69 +442,36 @@ class _UnitFailed(Exception):
 
 
 class _Request:
-    __slots__ = ("durable", "error", "future", "result", "then", "work")
+    __slots__ = ("age", "durable", "error", "future", "reserved", "result", "then", "work")
 
     def __init__(
         self,
         work: Work[Any],
         future: asyncio.Future[Any],
         durable: bool,
+        reserved: bool,
         then: Callable[[Any], None] | None,
+        age: int,
     ) -> None:
         self.work = work
         self.future = future
         self.durable = durable
+        self.reserved = reserved
         self.then = then
+        self.age = age
         self.result: Any = None
         self.error: BaseException | None = None
 
 
-class _SqliteTx:
-    """`Tx` on a connection; its coroutines never suspend."""
-
-    def __init__(self, connection: apsw.Connection, now: int, attached: Callable[[str, str], int]) -> None:
-        self._connection = connection
-        self.now = now
-        self.attached = attached
-        self.facts: list[Fact] = []
-
-    async def run(self, sql: str, *values: Value) -> int:
-        self._connection.execute(_placeholders(sql), values)
-        return self._connection.changes()
-
-    async def rows(self, sql: str, *values: Value) -> list[Row]:
-        return self._connection.execute(_placeholders(sql), values).fetchall()
-
-    async def row(self, sql: str, *values: Value) -> Row | None:
-        found = self._connection.execute(_placeholders(sql), values).fetchall()
-        return found[0] if found else None
-
-    def publish(self, fact: Fact) -> None:
-        self.facts.append(fact)
-
-
-@functools.lru_cache(maxsize=1024)
-def _placeholders(sql: str) -> str:
-    """`$1` as PostgreSQL writes it becomes `?1`."""
-    return re.sub(r"\$(\d+)", r"?\1", sql)
-
-
-def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a unit of work to its end here and now."""
+def _take_all(
+    requests: queue.SimpleQueue[_Request | None], patience_s: float | None
+) -> list[_Request | None]:
+    """Everything that waits, at least one unless patience ends; a None ends the list and the loop."""
+    taken: list[_Request | None] = []
     try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # StopIteration's value is untyped
-    coroutine.close()
-    raise RuntimeError("a unit of work waited for something other than its transaction")
-
-
-def _take_all(requests: queue.SimpleQueue[_Request | None]) -> list[_Request | None]:
-    """Everything that waits, at least one; a None ends the list and the loop."""
-    taken = [requests.get()]
-    while taken[-1] is not None and len(taken) < MAX_BATCH:
-        try:
+        taken.append(requests.get(timeout=patience_s))
+        while taken[-1] is not None and len(taken) < MAX_BATCH:
             taken.append(requests.get_nowait())
-        except queue.Empty:
-            break
+    except queue.Empty:
+        pass
     return taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from bullpen.schema.events import frame
 from bullpen.store import log, workspaces
 from bullpen.store.database import Database, open_database
 from bullpen.store.growth import Growth
+from bullpen.store.sqlite import Rewound
 from bullpen.store.tx import Work
 from bullpen.system.clock import Clock
 
@@ -27,6 +29,8 @@ class Store:
         self.directory = directory
         self.clock = clock
         self.feeds: dict[str, Feed] = {}
+        self.on_rewind: dict[str, Callable[[], None]] = {}
+        """Per open workspace: what to do when its log lost numbers that were shown, and the state with them."""
         self._database: Database
         self.growth: Growth
 
@@ -34,11 +38,21 @@ class Store:
         self._database = database
         self.growth = Growth(database, self.clock, self._is_followed)
 
+    @property
+    def tally(self) -> Counter[str]:
+        """What happened to the database, counted; see `Database`."""
+        return self._database.tally
+
     async def write(
-        self, work: Work[T], *, durable: bool = True, then: Callable[[T], None] | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool = True,
+        reserved: bool = False,
+        then: Callable[[T], None] | None = None,
     ) -> T:
         """One transaction; see `Database.write`."""
-        return await self._database.write(work, durable=durable, then=then)
+        return await self._database.write(work, durable=durable, reserved=reserved, then=then)
 
     def submit(self, work: Work[T], *, durable: bool) -> asyncio.Future[T]:
         """The same without waiting for it. What is handed in later is committed later, or together."""
@@ -63,6 +77,7 @@ class Store:
 
     def close_feed(self, workspace: str) -> None:
         feed = self.feeds.pop(workspace, None)
+        self.on_rewind.pop(workspace, None)
         if feed is not None:
             feed.close()
 
@@ -76,6 +91,15 @@ class Store:
                     feed.publish(facts[start:end])
                 start = end
 
+    def rewind(self, rewound: list[Rewound]) -> None:
+        """The disk failed and took unsynced commits with it: everybody begins anew from what is left."""
+        for workspace, epoch, head in rewound:
+            feed = self.feeds.get(workspace)
+            if feed is not None:
+                feed.rewind(epoch, head)
+            if workspace in self.on_rewind:
+                self.on_rewind[workspace]()
+
     def _is_followed(self, workspace: str) -> bool:
         feed = self.feeds.get(workspace)
         return feed is not None and feed.has_deltas
@@ -83,13 +107,24 @@ class Store:
 
 @asynccontextmanager
 async def open_store(
-    directory: Path, *, clock: Clock, attached: Callable[[str, str], int], kind: type[Database] = Database
+    directory: Path,
+    *,
+    clock: Clock,
+    attached: Callable[[str, str], int],
+    vfs: str = "",
+    kind: type[Database] = Database,
 ) -> AsyncIterator[Store]:
     """The database of a directory whose lock the caller holds. Raises a `StoreError` when it cannot be
     opened."""
     store = Store(directory, clock)
     database = await open_database(
-        directory / DATABASE_NAME, clock=clock, attached=attached, publish=store.publish, kind=kind
+        directory / DATABASE_NAME,
+        clock=clock,
+        attached=attached,
+        publish=store.publish,
+        rewind=store.rewind,
+        vfs=vfs,
+        kind=kind,
     )
     store.attach_database(database)
     try:

@@ -32,6 +32,8 @@ class Trail:
         self._feed = feed
         self.subscription: Subscription = feed.subscribe(deltas=deltas)
         self.cursor = feed.cursor
+        self._epoch = feed.epoch
+        """What the client has been told so far belongs to this."""
         self._after = after
 
     def close(self) -> None:
@@ -63,9 +65,17 @@ class Trail:
         first = True
         while True:
             page, pending = await self._store.read(functools.partial(self._read, after=after))
-            if after + 1 < page.tail:
-                after, show_asks = page.head, True
-                yield self._resync("events older than the log keeps were missed", after)
+            if page.epoch != self._feed.epoch:
+                continue  # It was read just before the log went back.
+            if page.epoch != self._epoch or after + 1 < page.tail:
+                why = (
+                    "events older than the log keeps were missed"
+                    if page.epoch == self._epoch
+                    else "the disk failed, and the log lost events"
+                )
+                self._epoch = page.epoch
+                after, show_asks, first = page.head, True, True
+                yield self._resync(why, after)
                 continue
             if first and show_asks:
                 shown = b"".join(self._reshown(ask, after) for ask in pending if ask.seq <= after)
@@ -78,6 +88,8 @@ class Trail:
             if not page.complete:
                 continue
             await self._published(page.head)
+            if self._feed.epoch != self._epoch:
+                continue
             joined = self.subscription.join(page.head, show_open=show_open or self.subscription.deltas)
             if joined is not None:
                 break
@@ -86,7 +98,7 @@ class Trail:
 
     async def _published(self, head: int) -> None:
         """What was read is committed; the feed hears of it a moment later."""
-        while self._feed.head < head and not self.subscription.closed:
+        while self._feed.head < head and self._feed.epoch == self._epoch and not self.subscription.closed:
             self.subscription.wake.clear()
             await self.subscription.wake.wait()
 

@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 from unittest import mock
 
-import apsw
 from anyio._backends import _asyncio as anyio_asyncio
 
 from bullpen import broker
@@ -251,9 +250,7 @@ class VirtualDatabase(Database):
 
     disk: Disk
 
-    def _start(self, readers: list[apsw.Connection]) -> None:
-        self._connections = [self._writer, *readers]
-        self._reader = readers[0]
+    def _start(self) -> None:
         self._writes = _Inbox(self._soon)  # type: ignore[assignment]  # All that is asked of it is `put`.
         self._reads = _Inbox(self._soon_read)  # type: ignore[assignment]
         self._waiting: list[_Request] = []
@@ -271,19 +268,19 @@ class VirtualDatabase(Database):
     def _soon(self, request: _Request) -> None:
         self._waiting.append(request)
         if len(self._waiting) == 1:
-            self._loop.call_later(self.disk.world.moment(), self._commit)
+            self._loop.call_later(self.disk.world.moment(), self._write_all)
 
     def _soon_read(self, request: _Request) -> None:
         self._under_way += 1
         self._loop.call_later(self.disk.world.moment(), self._read, request)
 
-    def _commit(self) -> None:
+    def _write_all(self) -> None:
         batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
         if self.disk.is_lost:
             self._abandon(batch)
             return
         if self._waiting:
-            self._loop.call_later(self.disk.world.moment(), self._commit)
+            self._loop.call_later(self.disk.world.moment(), self._write_all)
         if self.disk.refuses is not None:
             error = self.disk.refuses()
             for request in batch:
@@ -297,7 +294,8 @@ class VirtualDatabase(Database):
         if self.disk.is_lost:
             self._abandon([request])
         else:
-            self._read_unit(self._reader, request)
+            self._run_read(request, self._readers[0].connection)
+            self._deliver([request], [])
 
     def _deliver(self, batch: list[_Request], facts: list[Fact]) -> None:
         self._told_at = max(self._loop.time() + self.disk.world.moment() / 4, self._told_at + 1e-6)
@@ -325,12 +323,13 @@ class VirtualDatabase(Database):
         while (self._waiting or self._under_way) and not self.disk.is_lost:  # noqa: ASYNC110 (time is free here)
             await asyncio.sleep(0.01)
         if not self.disk.is_lost:
-            self._mark_clean()
+            self._leave()
             self.drop()
 
     def drop(self) -> None:
-        for connection in self._connections:
-            connection.close()
+        self._writer.close()
+        for reader in self._readers:
+            reader.close()
 
 
 class _Inbox:

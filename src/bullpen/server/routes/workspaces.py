@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from bullpen.errors import BadRequest, StoreError
+from bullpen.errors import BadRequest, StoreError, StoreFull
 from bullpen.schema import agent as nouns
 from bullpen.schema.api import CurrentSession, NewWorkspace
 from bullpen.server.routes.system import valid_client_id
@@ -33,7 +33,7 @@ async def list_workspaces(host: Host) -> list[nouns.Workspace]:
 
 
 # A 503 here tells the reference client that the server is going away, so a locked store must not say it.
-@post("/v1/workspaces", access="prompt", statuses={StoreError: 500})
+@post("/v1/workspaces", access="prompt", statuses={StoreFull: 507, StoreError: 500})
 async def create_workspace(host: Host, body: NewWorkspace) -> nouns.Workspace:
     """Open the workspace at a path, or join it when it is open."""
     if not body.path:

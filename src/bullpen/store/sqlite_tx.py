@@ -1,0 +1,55 @@
+"""A unit of work on a SQLite connection, driven to its end by the thread that owns it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import apsw
+
+from bullpen.broker import Fact
+from bullpen.store.tx import Row, Value
+
+T = TypeVar("T")
+
+
+class SqliteTx:
+    """`Tx` on a connection; its coroutines never suspend."""
+
+    def __init__(self, connection: apsw.Connection, now: int, attached: Callable[[str, str], int]) -> None:
+        self._connection = connection
+        self.now = now
+        self.attached = attached
+        self.facts: list[Fact] = []
+
+    async def run(self, sql: str, *values: Value) -> int:
+        self._connection.execute(_placeholders(sql), values)
+        return self._connection.changes()
+
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
+        return self._connection.execute(_placeholders(sql), values).fetchall()
+
+    async def row(self, sql: str, *values: Value) -> Row | None:
+        found = self._connection.execute(_placeholders(sql), values).fetchall()
+        return found[0] if found else None
+
+    def publish(self, fact: Fact) -> None:
+        self.facts.append(fact)
+
+
+@functools.lru_cache(maxsize=1024)
+def _placeholders(sql: str) -> str:
+    """`$1` as PostgreSQL writes it becomes `?1`."""
+    return re.sub(r"\$(\d+)", r"?\1", sql)
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a unit of work to its end here and now."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # StopIteration's value is untyped
+    coroutine.close()
+    raise RuntimeError("a unit of work waited for something other than its transaction")
