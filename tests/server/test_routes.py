@@ -627,13 +627,23 @@ def test_every_error_has_a_place_in_the_table() -> None:
     assert set(errors.BullpenError.__subclasses__()) - meant <= STATUSES.keys()
 
 
-async def test_a_locked_store_says_when_to_come_back(http: httpx.AsyncClient, host: FakeHost) -> None:
-    host.workspace.answers["sessions"] = errors.StoreBusy()
-    assert (await call(http, f"GET {W}/sessions")).headers["retry-after"] == "1"
+@pytest.mark.parametrize("error", [errors.StoreBusy(), errors.StoreFailing("db", "EIO")])
+async def test_a_store_that_takes_nothing_says_when_to_come_back(
+    http: httpx.AsyncClient, host: FakeHost, error: errors.StoreError
+) -> None:
+    host.workspace.answers["sessions"] = error
+    answer = await call(http, f"GET {W}/sessions")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(errors.StoreBusy(), 500), (errors.StoreFull(), 500), (errors.ShuttingDown(), 503)]
+    ("error", "status"),
+    [
+        (errors.StoreBusy(), 500),
+        (errors.StoreFailing("db", "EIO"), 500),
+        (errors.StoreFull(), 507),
+        (errors.ShuttingDown(), 503),
+    ],
 )
 async def test_503_on_create_means_only_that_the_server_goes(
     http: httpx.AsyncClient, host: FakeHost, error: Exception, status: int

@@ -176,14 +176,28 @@ class Database:
         while is_open:
             batch = _take_all(self._writes, None if self._trouble is None else REOPEN_S)
             is_open = None not in batch
-            self._write_batch([request for request in batch if request is not None])
+            self._write_batch(self._admit([request for request in batch if request is not None]))
             self._checkpoint()
             if self._trouble is not None and is_open:
                 self._mend()
         self._leave()
 
+    def _admit(self, batch: list[_Request]) -> list[_Request]:
+        """Those that may be tried; the others are turned away."""
+        if self._trouble is not None:
+            self._refuse(batch, self._trouble)
+            return []
+        if self._oldest:
+            self._refuse(
+                [r for r in batch if r.age < self._oldest], StoreFailing(str(self.path), "it lost data")
+            )
+            batch = [r for r in batch if r.age >= self._oldest]
+        if self._reserve.is_lent and not all(r.reserved for r in batch) and not self._reserve.keep():
+            self._refuse([r for r in batch if not r.reserved], StoreFull())
+            batch = [r for r in batch if r.reserved]
+        return batch
+
     def _write_batch(self, batch: list[_Request]) -> None:
-        batch = self._admit(batch)
         if not batch:
             return
         facts: list[Fact] = []
@@ -209,21 +223,6 @@ class Database:
             if fact.seq:
                 self._shown[fact.workspace] = fact.seq
         self._loop.call_soon_threadsafe(self._deliver, batch, facts)
-
-    def _admit(self, batch: list[_Request]) -> list[_Request]:
-        """Those that may be tried; the others are turned away."""
-        if self._trouble is not None:
-            self._refuse(batch, self._trouble)
-            return []
-        if self._oldest:
-            self._refuse(
-                [r for r in batch if r.age < self._oldest], StoreFailing(str(self.path), "it lost data")
-            )
-            batch = [r for r in batch if r.age >= self._oldest]
-        if batch and self._reserve.is_lent and not self._reserve.keep():
-            self._refuse([request for request in batch if not request.reserved], StoreFull())
-            return [request for request in batch if request.reserved]
-        return batch
 
     def _refuse(self, batch: list[_Request], error: StoreError) -> None:
         if not batch:
