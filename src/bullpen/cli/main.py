@@ -16,6 +16,7 @@ from bullpen.cli.options import WORKSPACE_HELP, host_option
 
 COMMANDS = {
     "attach": "Join a workspace in this terminal.",
+    "backup": "Copy the database, also while the server runs.",
     "doctor": "Check this installation and say what to mend.",
     "ps": "Show the server's workspaces, clients and sessions.",
     "run": "Send one prompt and print the answer.",

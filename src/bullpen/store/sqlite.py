@@ -212,6 +212,21 @@ def back_up(connection: apsw.Connection, backup: Path) -> None:
         target.close()
 
 
+def copy(path: Path, backup: Path) -> None:
+    """`back_up` for somebody who does not have the database open: another process may. Raises a `StoreError`."""
+    if backup.exists():
+        raise StoreError(f"{backup} exists already; it is not overwritten")
+    try:
+        connection = connect(path, readonly=True)
+        try:
+            back_up(connection, backup)
+        finally:
+            close(connection)
+    except (apsw.Error, OSError) as exc:
+        backup.unlink(missing_ok=True)
+        raise StoreError(f"{path} could not be copied to {backup}: {exc}") from exc
+
+
 def translate(exc: BaseException, path: Path) -> StoreError:
     match exc:
         case StoreError():
