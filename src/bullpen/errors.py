@@ -227,6 +227,15 @@ class TooLarge(BullpenError):
         self.limit_bytes = limit_bytes
 
 
+class TooSlow(BullpenError):
+    """The request's body came too slowly to be waited for."""
+
+    code = "too_slow"
+
+    def __init__(self) -> None:
+        super().__init__("the request body did not arrive in time")
+
+
 class StoreError(BullpenError):
     """The database could not do what was asked; nothing of it was kept."""
 

@@ -45,6 +45,7 @@ SESSION = Session(
     attached_clients=1,
 )
 QUEUED = nouns.QueuedPrompt(seq=7, session_id="s1", run_id="r1", text="later", created_at=5)
+STATS = nouns.ServerStats(counts={"resyncs": 1}, gauges={"streams": 2})
 VERSION = nouns.VersionInfo(version="1", commit="c", build_id="b", go_version="", platform="linux/amd64")
 
 IMMEDIATE: dict[str, Any] = {
@@ -178,6 +179,9 @@ class FakeHost:
 
     def version(self) -> nouns.VersionInfo:
         return VERSION
+
+    def stats(self) -> nouns.ServerStats:
+        return STATS
 
     async def wait_ready(self) -> None:
         if self.on_ready is not None:

@@ -150,7 +150,7 @@ async def test_a_frame_that_drips_in_is_late() -> None:
         await client.next(h2.events.SettingsAcknowledged)
         raw.send(b"\x00\x10\x00\x01")
         assert await client.next(h2.events.ConnectionTerminated)
-        assert here.server.tally == {"refused 408": 1}
+        assert here.server.tally == {"refused_408": 1}
 
 
 async def test_a_connection_without_requests_is_closed() -> None:

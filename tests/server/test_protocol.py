@@ -53,7 +53,7 @@ async def test_the_peer_is_who_the_kernel_says() -> None:
         assert await connect_as(str(here.path), os.geteuid()) == "HTTP/1.1 200"
         if os.geteuid() == 0:
             assert await connect_as(str(here.path), 65534) == "hung up"
-            assert here.server.tally == {"refused peer": 1}
+            assert here.server.tally == {"refused_peer": 1}
         assert play.requests == ["/"]
 
 
@@ -139,7 +139,7 @@ async def test_one_connection_too_many_is_told_so() -> None:
             assert (await client.answer()).status == 200
         answer = await (await here.connect()).answer()
         assert (answer.status, answer.json()) == (503, {"message": "too many connections"})
-        assert here.server.tally == {"refused 503": 1}
+        assert here.server.tally == {"refused_503": 1}
 
 
 async def test_a_silent_connection_is_closed() -> None:

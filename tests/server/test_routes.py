@@ -51,6 +51,7 @@ MODEL = (
     '"supports_attachments":false}'
 )
 GRANT = '{"id":"g","scope":"exact","session_id":"s1","tool_name":"bash","action":"run","path":"/x","created_at":4}'
+STATS = '{"counts":{"resyncs":1},"gauges":{"streams":2}}'
 VERSION = '{"version":"1","commit":"c","build_id":"b","go_version":"","platform":"linux/amd64"}'
 ZERO = "0001-01-01T00:00:00Z"
 W = "/v1/workspaces/w1"
@@ -61,6 +62,7 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     # Request, body, answer (empty: no body at all), what the host or the workspace was asked.
     ("GET /v1/health", None, "", None),
     ("GET /v1/version", None, VERSION, None),
+    ("GET /v1/stats", None, STATS, None),
     ("GET /v1/config", None, "{}", None),
     ("POST /v1/control", {"command": "shutdown"}, "", ("control", "shutdown", {"keep_alive": False})),
     (f"DELETE /v1/clients/{CLIENT}", None, "", ("retire", CLIENT)),

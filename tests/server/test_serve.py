@@ -142,7 +142,7 @@ async def test_a_stop_cuts_what_does_not_end() -> None:
         await here.ask("GET / HTTP/1.1\nHost: here\n\n")
         await here.server.stop(grace_s=0)
         await play.closed.wait()
-        assert here.server.tally == {"cut at stop": 3}
+        assert here.server.tally == {"cut_at_stop": 3}
 
 
 async def test_tcp_and_unix_are_served_side_by_side() -> None:

@@ -30,6 +30,8 @@ from bullpen.store.lock import DataLock
 from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path, parse_host
 from bullpen.system.clock import SystemClock
 from bullpen.system.processes import Processes
+from bullpen.system.tally import Tally
+from bullpen.system.watchdog import Watchdog
 from bullpen.tools.base import Tool
 from bullpen.workspace.claims import DETACH_GRACE_S
 from bullpen.workspace.host import Host
@@ -83,7 +85,8 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
         stack.callback(lock.release)
         has_tcp = any(s.family != socket.AF_UNIX for s in sockets)
         token = load_or_create_token(data_dir / "token") if has_tcp else None
-        processes = await stack.enter_async_context(Processes())
+        tally = Tally()
+        processes = await stack.enter_async_context(Processes(tally))
         stop = asyncio.Event()
         host = Host(
             surroundings=Surroundings(
@@ -93,6 +96,7 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
                 make_provider=_Providers(),
                 trusted=options.trust or env.get("BULLPEN_TRUST") == "1",
                 detach_grace_s=_seconds(env, "DETACH_GRACE", DETACH_GRACE_S),
+                tally=tally,
             ),
             data_dir=data_dir,
             lock=lock,
@@ -102,13 +106,14 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
             on_exit=stop.set,
         )
         limits = Limits(stall_s=_seconds(env, "STALL", Limits().stall_s))
-        server = HttpServer(build_app(host, token=token), sockets, limits=limits)
-        with stop_signals(stop.set):
+        server = HttpServer(build_app(host, token=token), sockets, limits=limits, tally=tally)
+        with Watchdog(tally), stop_signals(stop.set):
             await server.start()
             try:
                 await host.serve(lambda: log.info("serving on %s", ", ".join(map(_shown, sockets))), stop)
             finally:
                 await server.stop(STOP_GRACE_S)
+                log.info("stopped: %s", tally)
 
 
 def _bind(options: ServerOptions, env: Mapping[str, str], stack: AsyncExitStack) -> list[socket.socket]:

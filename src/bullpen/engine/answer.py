@@ -70,6 +70,7 @@ async def stream_answer(
                 with suppress(StoreError):
                     await settle(draft)
                 raise
+        services.tally["provider_retries"] += 1
         draft.clear()
         await settle(draft)
         await anyio.sleep(wait)

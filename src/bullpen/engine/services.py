@@ -18,6 +18,7 @@ from bullpen.schema.agent import Model, SelectedModel
 from bullpen.store.store import Store
 from bullpen.system.clock import Clock
 from bullpen.system.jobs import Jobs
+from bullpen.system.tally import Tally
 from bullpen.tools.base import Tool
 
 
@@ -66,6 +67,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Permissions
     questions: Questions
     jobs: Jobs
+    tally: Tally = msgspec.field(default_factory=Tally)
 
     @property
     def now(self) -> int:

@@ -160,6 +160,8 @@ class TurnRun:
     async def _report(self, call: ToolCall, outcome: Outcome) -> None:
         """Store a call's result as a message of its own."""
         self._results.append((call, outcome))
+        if outcome.is_cut:
+            self._services.tally["outputs_cut"] += 1
         message = endings.tool_message(self._where.session_id, _result(call, outcome), self._services.now)
 
         async def work(tx: Tx) -> None:

@@ -28,11 +28,13 @@ def outcome_of(result: CallToolResult, *, supports_media: bool) -> Outcome:
     texts = [text for block in result.content if (text := _text_of(block, media))]
     if not texts and media.empty and result.structured_content is not None:
         texts.append(json.dumps(result.structured_content, ensure_ascii=False))
-    text = shorten("\n".join([*texts, *media.notes()]))
+    whole = "\n".join([*texts, *media.notes()])
+    text = shorten(whole)
     if result.is_error:
         raise ToolFailed(text or "The tool failed and did not say why.")
     data, mime_type = media.first()
-    return Outcome(content=text or ("" if data else SILENCE), data=data, mime_type=mime_type)
+    is_cut = len(whole.encode("utf-8", "replace")) > MAX_TEXT_BYTES
+    return Outcome(content=text or ("" if data else SILENCE), data=data, mime_type=mime_type, is_cut=is_cut)
 
 
 def shorten(text: str, limit_bytes: int = MAX_TEXT_BYTES) -> str:

@@ -67,6 +67,15 @@ class VersionInfo(Wire, frozen=True, kw_only=True):
     platform: str
 
 
+class ServerStats(Wire, frozen=True, kw_only=True):
+    """What the server counts of itself. Names may come and go; see `system/tally.py`."""
+
+    counts: dict[str, int]
+    """What happened since the start."""
+    gauges: dict[str, int]
+    """What there is now, and the highest values seen."""
+
+
 class SkillInfo(Wire, frozen=True, kw_only=True):
     id: str
     name: str

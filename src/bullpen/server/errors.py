@@ -21,6 +21,7 @@ from bullpen.errors import (
     TooLarge,
     ToolFailed,
     ToolServerFailed,
+    TooSlow,
     TurnCancelled,
     TurnStuck,
     Unauthorized,
@@ -36,6 +37,7 @@ STATUSES: Mapping[type[BullpenError], int] = MappingProxyType(
         Forbidden: 403,
         NotFound: 404,
         Conflict: 409,
+        TooSlow: 408,
         TooLarge: 413,
         ShuttingDown: 503,
         StoreFull: 507,
@@ -58,6 +60,8 @@ STATUSES: Mapping[type[BullpenError], int] = MappingProxyType(
 _HEADERS: Mapping[type[BullpenError], tuple[tuple[bytes, bytes], ...]] = MappingProxyType(
     {
         Unauthorized: ((b"www-authenticate", b"Bearer"),),
+        # What is left of the body may still come, and would be taken for the next request.
+        TooSlow: ((b"connection", b"close"),),
         # A lock is held for the length of a transaction.
         StoreBusy: ((b"retry-after", b"1"),),
         # A file is opened anew and checked in less, unless it is huge or the disk goes on failing.

@@ -21,7 +21,17 @@ from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from bullpen.server.link import EXTENSION, Limits, Link, Peer, StallWatch, TransportState
+from bullpen.server.link import (
+    EXTENSION,
+    UNSENT_OF_ANSWER,
+    UNSENT_OF_STREAM,
+    Limits,
+    Link,
+    Peer,
+    StallWatch,
+    TransportState,
+    is_stream,
+)
 from bullpen.server.refusal import Farewell, reason
 
 _FIELD_OVERHEAD_BYTES = len(b": \r\n")
@@ -76,6 +86,10 @@ class Http1(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch.start()
+        # The buffer has just passed its limit, and whoever fills it waits from here on: it grows no further.
+        streams = self._running is not None and self._running.is_stream
+        peak = UNSENT_OF_STREAM if streams else UNSENT_OF_ANSWER
+        self.server_state.tally.reach(peak, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -223,7 +237,7 @@ class Http1(HttpToolsProtocol):
         dropped, as HTTP allows, and not answered.
         """
         self._refused = True
-        self.server_state.tally[f"refused {status}"] += 1
+        self.server_state.tally[f"refused_{status}"] += 1
         self._stop_timers()
         self.pipeline.clear()
         running = self._running
@@ -276,6 +290,7 @@ class Cycle(RequestResponseCycle):
             on_response=connection.on_response_complete,
         )
         self._close_delimited = False
+        self.is_stream = False
 
     @property
     def is_streaming(self) -> bool:
@@ -316,10 +331,11 @@ class Cycle(RequestResponseCycle):
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _must_close(self, message: Any) -> bool:
-        fields = {name.lower(): value for name, value in message.get("headers", [])}
-        if fields.get(b"content-type", b"").startswith(b"text/event-stream"):
+        self.is_stream = is_stream(message)
+        if self.is_stream:
             return True
-        return self.scope["http_version"] == "1.0" and b"content-length" not in fields
+        names = {name.lower() for name, _ in message.get("headers", [])}
+        return self.scope["http_version"] == "1.0" and b"content-length" not in names
 
     def _close_delimit(self, message: Any) -> ASGISendEvent:
         self._close_delimited = True

@@ -21,7 +21,17 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.zttp_h2_impl import RequestResponseCycle, ZttpH2Protocol
 
-from bullpen.server.link import EXTENSION, Limits, Link, Peer, StallWatch, TransportState
+from bullpen.server.link import (
+    EXTENSION,
+    UNSENT_OF_ANSWER,
+    UNSENT_OF_STREAM,
+    Limits,
+    Link,
+    Peer,
+    StallWatch,
+    TransportState,
+    is_stream,
+)
 from bullpen.server.refusal import reason
 
 _FIELD_OVERHEAD_BYTES = 32
@@ -131,7 +141,7 @@ class Http2(ZttpH2Protocol):
 
     def _refuse(self, event: zttp.Request, status: int, message: str) -> None:
         """Answer one stream with an error; the connection and its other streams go on."""
-        self.server_state.tally[f"refused {status}"] += 1
+        self.server_state.tally[f"refused_{status}"] += 1
         body = reason(message)
         stream = self.conn.stream(event.stream_id)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
@@ -144,7 +154,7 @@ class Http2(ZttpH2Protocol):
         self._watch.start()
 
     def _drip_is_late(self) -> None:
-        self.server_state.tally["refused 408"] += 1
+        self.server_state.tally["refused_408"] += 1
         self._close_connection()
 
     def _stop_drip_timer(self) -> None:
@@ -178,8 +188,11 @@ class StreamCycle(RequestResponseCycle):
         self._limits = limits
         self._credit = credit
         self._tally = connection.server_state.tally
+        self._is_stream = False
 
     async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start":
+            self._is_stream = is_stream(message)
         if self.disconnected or self.transport.is_closing():
             await asyncio.sleep(0)  # See `http1.Cycle.send`.
         else:
@@ -211,6 +224,7 @@ class StreamCycle(RequestResponseCycle):
         parked = self.stream.pending_bytes
         if not parked:
             return
+        self._tally.reach(UNSENT_OF_STREAM if self._is_stream else UNSENT_OF_ANSWER, self._unsent())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.stall_s
         while parked and not self.disconnected:

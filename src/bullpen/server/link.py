@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
 from uvicorn.server import ServerState
 
 from bullpen.system.peer import peer_uid
+from bullpen.system.tally import Tally
 
 EXTENSION = "bullpen"
 """The key of our `Link` among the scope's extensions."""
+
+UNSENT_OF_STREAM, UNSENT_OF_ANSWER = "unsent_bytes_of_a_stream", "unsent_bytes_of_an_answer"
+"""The most that one connection ever held of an event stream, or of any other answer, that its peer had not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +86,22 @@ class Peer:
 
 
 class TransportState(ServerState):
-    """What all connections share: uvicorn's state, and a count of everything that was refused or cut."""
+    """What all connections share: uvicorn's state, and the count of everything that was refused or cut."""
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally) -> None:
         super().__init__()
-        self.tally: Counter[str] = Counter()
+        self.tally = tally
 
 
 def link_of(scope: MutableMapping[str, Any]) -> Link:
     """The link of a request that came in through our protocols; `KeyError` for any other."""
     return cast(Link, scope["extensions"][EXTENSION])
+
+
+def is_stream(start: Mapping[str, Any]) -> bool:
+    """Whether the answer that begins with this message is an event stream."""
+    kinds = (value for name, value in start.get("headers", ()) if name.lower() == b"content-type")
+    return any(kind.startswith(b"text/event-stream") for kind in kinds)
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
@@ -117,7 +126,7 @@ class StallWatch:
     LOOKS_PER_LIMIT = 4
     """A stall is seen at most a quarter of the limit too late."""
 
-    def __init__(self, transport: asyncio.Transport, limits: Limits, tally: Counter[str]) -> None:
+    def __init__(self, transport: asyncio.Transport, limits: Limits, tally: Tally) -> None:
         self._transport = transport
         self._limits = limits
         self._tally = tally

@@ -43,7 +43,7 @@ class Door(asyncio.Protocol):
         self.transport = transport
         self._peer = peer_of(transport)
         if not self._peer.welcome:
-            self._state.tally["refused peer"] += 1
+            self._state.tally["refused_peer"] += 1
             transport.abort()
             return
         excess = len(self._state.connections) - self._limits.connections
@@ -79,7 +79,7 @@ class Door(asyncio.Protocol):
         protocol.data_received(self._first)
 
     def _turn_away(self, excess: int) -> None:
-        self._state.tally["refused 503"] += 1
+        self._state.tally["refused_503"] += 1
         if excess >= _TURNED_AWAY_AT_ONCE:
             self.transport.abort()
             return
@@ -87,7 +87,7 @@ class Door(asyncio.Protocol):
 
     def _is_late(self) -> None:
         self._leave()
-        self._state.tally["refused 408"] += 1
+        self._state.tally["refused_408"] += 1
         message = f"the request header did not arrive within {self._limits.head_s:g} s"
         Farewell(self.transport, self._state, self._limits).say(408, message)
 

@@ -14,6 +14,7 @@ Checks have an order that clients see: first the workspace, then path, query and
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 import typing
@@ -27,7 +28,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from bullpen.errors import BadRequest, BullpenError, TooLarge, WorkspaceNotFound
+from bullpen.errors import BadRequest, BullpenError, TooLarge, TooSlow, WorkspaceNotFound
 from bullpen.schema.wire import decode_body, encode
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ MAX_BODY_BYTES = 1024 * 1024
 
 MAX_ATTACHED_BODY_BYTES = 64 * 1024 * 1024
 """For prompts: some 48 MiB of files, which base64 makes a third longer."""
+
+BODY_S = 10.0
+BODY_BYTES_PER_S = 4 * 1024
+"""A body has so long to arrive, and a second more for each so many bytes of it that are there: slower than any
+network that a person would put up with, and too fast for a drip that only wants to hold a connection."""
 
 MAX_LENGTH_DIGITS = 18
 """Of an announced length: no body has more, and Python refuses to read numbers of thousands of digits."""
@@ -138,10 +144,19 @@ class Request:
             return None
 
     async def body(self, limit_bytes: int) -> bytes:
-        """The whole body. Raises `TooLarge` as soon as that is known, `Gone` when the client hangs up."""
+        """The whole body. Raises `TooLarge` as soon as that is known, `TooSlow` when it drips in, `Gone` when the
+        client hangs up."""
         length = self.header(b"content-length")
         if length.isdecimal() and (len(length) > MAX_LENGTH_DIGITS or int(length) > limit_bytes):
             raise TooLarge(limit_bytes)
+        try:
+            async with asyncio.timeout(BODY_S) as patience:
+                return await self._receive_all(limit_bytes, patience)
+        except TimeoutError:
+            raise TooSlow from None
+
+    async def _receive_all(self, limit_bytes: int, patience: asyncio.Timeout) -> bytes:
+        began = asyncio.get_running_loop().time()
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -155,6 +170,7 @@ class Request:
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            patience.reschedule(began + BODY_S + size / BODY_BYTES_PER_S)
 
 
 class Header:

@@ -18,7 +18,6 @@ import signal
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from email.utils import formatdate
 from types import FrameType
@@ -29,6 +28,7 @@ from uvicorn.config import Config
 
 from bullpen.server.link import Limits, TransportState
 from bullpen.server.protocol import Door
+from bullpen.system.tally import Tally
 
 T = TypeVar("T")
 
@@ -59,11 +59,16 @@ class HttpServer:
         *,
         limits: Limits | None = None,
         tls: ssl.SSLContext | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self._sockets = sockets
         self._limits = limits or Limits()
         self._tls = tls
-        self._state = TransportState()
+        self._state = TransportState(Tally() if tally is None else tally)
+        self.tally.gauges |= {
+            "connections": lambda: len(self._state.connections),
+            "requests": lambda: len(self._state.tasks),
+        }
         self._listeners: list[asyncio.AbstractServer] = []
         self._clock: asyncio.TimerHandle | None = None
         self._config = Config(
@@ -80,7 +85,7 @@ class HttpServer:
         )
 
     @property
-    def tally(self) -> Counter[str]:
+    def tally(self) -> Tally:
         """What was refused and cut so far, by reason."""
         return self._state.tally
 
@@ -117,7 +122,7 @@ class HttpServer:
             connection.shutdown()
         await self._wait_until_idle(grace_s)
         for connection in list(self._state.connections):
-            self._state.tally["cut at stop"] += 1
+            self._state.tally["cut_at_stop"] += 1
             connection.transport.abort()
         await self._wait_until_idle(_LAST_WORDS_S)
         await self._cancel_requests()

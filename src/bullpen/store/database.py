@@ -20,7 +20,6 @@ import asyncio
 import logging
 import queue
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,6 +35,7 @@ from bullpen.store.sqlite import DISTRUSTED, Connections, File, Rewound, close, 
 from bullpen.store.sqlite_tx import SqliteTx, drive
 from bullpen.store.tx import Work
 from bullpen.system.clock import Clock
+from bullpen.system.tally import Tally
 
 T = TypeVar("T")
 log = logging.getLogger("bullpen.store")
@@ -51,11 +51,7 @@ REOPEN_S = 0.25
 
 
 class Database:
-    """An open database file. Made by `open_database`, ended by `close`.
-
-    `tally` counts what happened to it: `stopped` (the disk failed), `reopened`, `rewound` (logs that lost
-    numbers they had shown), `full` (the disk had no room) and `refused` (units turned away for either).
-    """
+    """An open database file. Made by `open_database`, ended by `close`."""
 
     def __init__(
         self,
@@ -66,14 +62,15 @@ class Database:
         attached: Callable[[str, str], int],
         publish: Callable[[list[Fact]], None],
         rewind: Callable[[list[Rewound]], None],
+        tally: Tally,
     ) -> None:
         self.path = file.path
-        self.tally: Counter[str] = Counter()
         self._file = file
         self._clock = clock
         self._attached = attached
         self._publish = publish
         self._rewind = rewind
+        self._tally = tally
         self._synchronous = ""
         self._frames = 0
         self._use(connections.writer)
@@ -227,7 +224,6 @@ class Database:
     def _refuse(self, batch: list[_Request], error: StoreError) -> None:
         if not batch:
             return
-        self.tally["refused"] += len(batch)
         for request in batch:
             request.error = error
         self._loop.call_soon_threadsafe(self._deliver, batch, [])
@@ -300,7 +296,7 @@ class Database:
         if self._reserve.is_lent:
             return False
         log.error("%s: %s; only what ends something is written until there is room", self.path, exc)
-        self.tally["full"] += 1
+        self._tally["store_full"] += 1
         self._reserve.lend()
         return True
 
@@ -308,7 +304,7 @@ class Database:
         """Take nothing more: what the disk holds and what this connection believes may differ."""
         self._trouble = StoreFailing(str(self.path), str(exc))
         self._kept = committed_frames(self._writer)
-        self.tally["stopped"] += 1
+        self._tally["store_stopped"] += 1
         log.error("%s", self._trouble)
         return self._trouble
 
@@ -331,8 +327,8 @@ class Database:
             for reader, connection in zip(self._readers, connections.readers, strict=True):
                 reader.connection = connection
             self._trouble = None
-            self.tally["reopened"] += 1
-            self.tally["rewound"] += len(rewound)
+            self._tally["store_reopened"] += 1
+            self._tally["store_rewound"] += len(rewound)
             log.warning("%s was opened anew and is sound; %d logs went back", self.path, len(rewound))
             if rewound:
                 self._shown |= {gone.workspace: gone.head for gone in rewound}
@@ -392,6 +388,8 @@ class Database:
             # It is committed all the same: whoever waits for the commit must not wait for ever.
             log.exception("what follows a commit failed")
         for request in batch:
+            if isinstance(request.error, StoreError):
+                self._tally["store_errors"] += 1
             if request.future.cancelled():
                 continue
             if request.error is not None:
@@ -410,6 +408,7 @@ async def open_database(
     migrations: Sequence[Migration] = MIGRATIONS,
     vfs: str = "",
     kind: type[Database] | None = None,
+    tally: Tally | None = None,
 ) -> Database:
     """Open, check and migrate the file; makes it when missing.
 
@@ -419,7 +418,13 @@ async def open_database(
     file = File(path, migrations, vfs)
     connections = await asyncio.to_thread(file.open)
     return (kind or Database)(
-        file, connections, clock=clock, attached=attached, publish=publish, rewind=rewind
+        file,
+        connections,
+        clock=clock,
+        attached=attached,
+        publish=publish,
+        rewind=rewind,
+        tally=Tally() if tally is None else tally,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from bullpen.store.growth import Growth
 from bullpen.store.sqlite import Rewound
 from bullpen.store.tx import Work
 from bullpen.system.clock import Clock
+from bullpen.system.tally import Tally
 
 T = TypeVar("T")
 DATABASE_NAME = "bullpen.db"
@@ -25,9 +25,10 @@ DATABASE_NAME = "bullpen.db"
 class Store:
     """What the engine and the workspaces use. Made by `open_store`."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock, tally: Tally) -> None:
         self.directory = directory
         self.clock = clock
+        self.tally = tally
         self.feeds: dict[str, Feed] = {}
         self.on_rewind: dict[str, Callable[[], None]] = {}
         """Per open workspace: what to do when its log lost numbers that were shown, and the state with them."""
@@ -37,11 +38,6 @@ class Store:
     def attach_database(self, database: Database) -> None:
         self._database = database
         self.growth = Growth(database, self.clock, self._is_followed)
-
-    @property
-    def tally(self) -> Counter[str]:
-        """What happened to the database, counted; see `Database`."""
-        return self._database.tally
 
     async def write(
         self,
@@ -113,10 +109,11 @@ async def open_store(
     attached: Callable[[str, str], int],
     vfs: str = "",
     kind: type[Database] = Database,
+    tally: Tally | None = None,
 ) -> AsyncIterator[Store]:
     """The database of a directory whose lock the caller holds. Raises a `StoreError` when it cannot be
     opened."""
-    store = Store(directory, clock)
+    store = Store(directory, clock, Tally() if tally is None else tally)
     database = await open_database(
         directory / DATABASE_NAME,
         clock=clock,
@@ -125,6 +122,7 @@ async def open_store(
         rewind=store.rewind,
         vfs=vfs,
         kind=kind,
+        tally=store.tally,
     )
     store.attach_database(database)
     try:

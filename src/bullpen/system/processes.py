@@ -30,6 +30,8 @@ from typing import Any
 
 import anyio
 
+from bullpen.system.tally import Tally
+
 HALF_BYTES = 512 * 1024
 """How much of the beginning and of the end of each stream is kept: far more than a model is shown."""
 
@@ -73,15 +75,19 @@ class Spool:
 class Process:
     """One command. Made by `Processes.start`."""
 
-    def __init__(self, line: socket.socket, streams: tuple[int, int], forget: Callable[[Process], None]):
+    def __init__(
+        self, line: socket.socket, streams: tuple[int, int], forget: Callable[[Process], None], tally: Tally
+    ):
         self._loop = asyncio.get_running_loop()
         self._line = line
         self._words = bytearray()
         self._forget = forget
+        self._tally = tally
         self._started = anyio.Event()
         self._exited = anyio.Event()
         self._gone = anyio.Event()
         self._problem: OSError | None = None
+        self._hung_up = False
         self.pid = 0
         self.exit_code: int | None = None
         """As a shell gives it: 128 + n for a process that signal n ended."""
@@ -122,9 +128,12 @@ class Process:
 
     def _hang_up(self) -> None:
         """Tell the keeper to end everything; its answer is that the line closes."""
-        if not self._gone.is_set():
-            with contextlib.suppress(OSError):
-                self._line.shutdown(socket.SHUT_WR)
+        if self._gone.is_set() or self._hung_up:
+            return
+        self._hung_up = True
+        self._tally["commands_killed"] += 1
+        with contextlib.suppress(OSError):
+            self._line.shutdown(socket.SHUT_WR)
 
     def _on_line(self) -> None:
         try:
@@ -222,7 +231,9 @@ class _Drain:
 class Processes:
     """Starts commands for one owner, and ends all of them at the end of its `async with`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally | None = None) -> None:
+        self._tally = Tally() if tally is None else tally
+        self._tally.gauges["commands"] = lambda: len(self._live)
         self._lock = anyio.Lock()
         self._door: socket.socket | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
@@ -294,7 +305,7 @@ class Processes:
             theirs.callback(os.close, source)
             socket.send_fds(door, [b"+"], [source, out_end, err_end, line_end.fileno()])
             ours.pop_all()
-        process = Process(line, (out, err), self._live.discard)
+        process = Process(line, (out, err), self._live.discard, self._tally)
         self._live.add(process)
         return process
 

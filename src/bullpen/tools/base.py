@@ -22,7 +22,8 @@ P = TypeVar("P", bound=msgspec.Struct)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gives back. `metadata` is for display and never reaches the model."""
+    """What a tool gives back. `metadata` is for display and never reaches the model. `is_cut` says that there
+    was more than the model is shown."""
 
     content: str
     is_error: bool = False
@@ -30,6 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes = b""
     mime_type: str = ""
     stop_turn: bool = False
+    is_cut: bool = False
 
 
 class TurnStopped(ToolFailed):

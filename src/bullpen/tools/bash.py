@@ -106,7 +106,7 @@ async def _wait(job: Job, params: BashParams, ctx: ToolContext) -> bool:
 
 
 def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: bool) -> Outcome:
-    output = report_of(job)
+    output, is_cut = report_of(job)
     if is_background:
         content = _job_note(job, params, output)
     else:
@@ -120,7 +120,7 @@ def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: 
     }
     if is_background:
         metadata |= {"background": True, "shell_id": job.id}
-    return Outcome(content=content, metadata=metadata)
+    return Outcome(content=content, metadata=metadata, is_cut=is_cut)
 
 
 def _job_note(job: Job, params: BashParams, output: str) -> str:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from bullpen.tools.base import Job
 
 MAX_CHARACTERS = 30_000
 """For each stream: enough for a test report, and no more than a few percent of a context window."""
 
 
-def report_of(job: Job) -> str:
+class Report(NamedTuple):
+    text: str
+    is_cut: bool
+
+
+def report_of(job: Job) -> Report:
     """Standard output, standard error, and the exit code where it says something."""
-    stdout, stderr = job.output()
-    parts = [shorten(stream.rstrip()) for stream in (stdout, stderr)]
+    streams = [stream.rstrip() for stream in job.output()]
+    parts = [shorten(stream) for stream in streams]
+    is_cut = parts != streams
     if job.exit_code:
         parts.append(f"Exit code {job.exit_code}")
-    return "\n".join(part for part in parts if part)
+    return Report("\n".join(part for part in parts if part), is_cut)
 
 
 def shorten(text: str, limit: int = MAX_CHARACTERS) -> str:

@@ -34,8 +34,9 @@ async def job_output(params: JobOutputParams, ctx: ToolContext) -> Outcome:
         with anyio.move_on_after(MAX_WAIT_S):
             await job.wait()
     status = "completed" if job.done else "running"
+    output, is_cut = report_of(job)
     return Outcome(
-        content=f"Status: {status}\n\n{report_of(job) or 'no output'}",
+        content=f"Status: {status}\n\n{output or 'no output'}",
         metadata={
             "shell_id": job.id,
             "command": job.command,
@@ -43,4 +44,5 @@ async def job_output(params: JobOutputParams, ctx: ToolContext) -> Outcome:
             "done": job.done,
             "working_directory": job.working_dir,
         },
+        is_cut=is_cut,
     )

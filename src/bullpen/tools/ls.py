@@ -51,6 +51,7 @@ async def ls(params: LsParams, ctx: ToolContext) -> Outcome:
     return Outcome(
         content=_render(path, tree, limits),
         metadata={"number_of_files": len(tree.lines), "truncated": tree.is_cut},
+        is_cut=tree.is_cut,
     )
 
 

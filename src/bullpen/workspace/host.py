@@ -35,7 +35,7 @@ from bullpen.errors import (
     WorkspaceNotFound,
 )
 from bullpen.schema import agent as nouns
-from bullpen.schema.agent import VersionInfo
+from bullpen.schema.agent import ServerStats, VersionInfo
 from bullpen.schema.api import NewWorkspace
 from bullpen.store.lock import DataLock
 from bullpen.store.store import Store
@@ -95,7 +95,11 @@ class Host:
         self.keepalive_s = keepalive_s
         self._on_exit = on_exit
         self._stores = Stores(
-            data_dir, clock=surroundings.clock, attached=self._attached, kind=surroundings.database
+            data_dir,
+            clock=surroundings.clock,
+            attached=self._attached,
+            kind=surroundings.database,
+            tally=surroundings.tally,
         )
         self._tasks: TaskGroup
         self._live: dict[str, Workspace] = {}
@@ -110,6 +114,13 @@ class Host:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ready: asyncio.Event = asyncio.Event()
         self._default_store: Store
+        surroundings.tally.gauges |= {
+            "workspaces": lambda: len(self._hosted),
+            "streams": lambda: sum(map(len, self._trails.values())),
+            "feeds": self._stores.feeds,
+            "subscriptions": self._stores.subscriptions,
+            "tasks": lambda: len(asyncio.all_tasks()),
+        }
 
     # Lifetime
 
@@ -154,6 +165,10 @@ class Host:
             go_version=f"python{platform.python_version()}",
             platform=f"{sys.platform}/{platform.machine()}",
         )
+
+    def stats(self) -> ServerStats:
+        counts, gauges = self._with.tally.shown()
+        return ServerStats(counts=counts, gauges=gauges)
 
     def all(self) -> list[Workspace]:
         return list(self._live.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bullpen.config.settings import ProviderSettings
@@ -11,6 +11,7 @@ from bullpen.providers.base import Provider
 from bullpen.store.database import Database
 from bullpen.system.clock import Clock
 from bullpen.system.processes import Processes
+from bullpen.system.tally import Tally
 from bullpen.tools.base import Tool
 
 
@@ -25,6 +26,7 @@ class Surroundings:
     trusted: bool
     detach_grace_s: float
     database: type[Database] = Database
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True, kw_only=True)

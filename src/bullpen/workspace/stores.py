@@ -12,6 +12,7 @@ from bullpen.store.database import Database
 from bullpen.store.lock import DataLock
 from bullpen.store.store import Store, open_store
 from bullpen.system.clock import Clock
+from bullpen.system.tally import Tally
 
 
 class _Open:
@@ -26,13 +27,28 @@ class _Open:
 
 class Stores:
     def __init__(
-        self, directory: Path, *, clock: Clock, attached: Callable[[str, str], int], kind: type[Database]
+        self,
+        directory: Path,
+        *,
+        clock: Clock,
+        attached: Callable[[str, str], int],
+        kind: type[Database],
+        tally: Tally,
     ) -> None:
         self.directory = directory
         self._clock = clock
         self._attached = attached
         self._kind = kind
+        self._tally = tally
         self._open: dict[Path, _Open] = {}
+
+    def subscriptions(self) -> int:
+        """How many streams read from the feeds of all stores."""
+        stores = [entry.store for entry in self._open.values() if entry.store is not None]
+        return sum(len(feed.subscriptions) for store in stores for feed in store.feeds.values())
+
+    def feeds(self) -> int:
+        return sum(len(entry.store.feeds) for entry in self._open.values() if entry.store is not None)
 
     @asynccontextmanager
     async def use(self, directory: Path, *, lock: DataLock | None = None) -> AsyncIterator[Store]:
@@ -70,7 +86,9 @@ class Stores:
             if lock is None:
                 lock = await asyncio.to_thread(DataLock, directory)
                 stack.callback(lock.release)
-            opened = open_store(directory, clock=self._clock, attached=self._attached, kind=self._kind)
+            opened = open_store(
+                directory, clock=self._clock, attached=self._attached, kind=self._kind, tally=self._tally
+            )
             store = await stack.enter_async_context(opened)
             await recover(store)
             entry.stack = stack.pop_all()

@@ -53,6 +53,7 @@ class Trail:
         """What is new; to be called after `subscription.wake`."""
         while True:
             while self.subscription.lost:
+                self._store.tally["catch_ups"] += 1
                 async for piece in self._catch_up(self.subscription.seq, show_asks=False, show_open=True):
                     yield piece
             piece = self.subscription.take()
@@ -113,6 +114,7 @@ class Trail:
 
     def _resync(self, reason: str, seq: int) -> bytes:
         """What follows on the stream comes after `seq`."""
+        self._store.tally["resyncs"] += 1
         body = encode(Resync(reason=reason, cursor=f"{self._feed.epoch}-{seq}"))
         return self._feed.single("resync", "created", body, seq)
 

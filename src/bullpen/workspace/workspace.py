@@ -141,6 +141,7 @@ class Workspace:
                 permissions=self._permissions,
                 questions=self._questions,
                 jobs=self._jobs,
+                tally=surroundings.tally,
             ),
             tasks,
         )

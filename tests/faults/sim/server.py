@@ -25,6 +25,7 @@ from bullpen.server.link import Limits, Peer, TransportState
 from bullpen.store.lock import DataLock
 from bullpen.store.store import DATABASE_NAME
 from bullpen.system.processes import Processes
+from bullpen.system.tally import Tally
 from bullpen.tools.base import Tool
 from bullpen.workspace.claims import DETACH_GRACE_S
 from bullpen.workspace.host import Host
@@ -55,7 +56,7 @@ class Life:
         self.stop = asyncio.Event()
         self.is_over = False
         self._lock = DataLock(server.data)
-        self._state = TransportState()
+        self._state = TransportState(Tally())
         self._state.default_headers = []
         self.host = Host(
             surroundings=Surroundings(

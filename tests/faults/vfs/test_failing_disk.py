@@ -46,11 +46,11 @@ async def test_a_fault_at_any_call_leaves_nothing_half_done(
             promised = workload.promised()
             image = disk.image()
             tally = bench.store.tally
-            stops += tally["stopped"]
-            rewinds += tally["rewound"]
+            stops += tally["store_stopped"]
+            rewinds += tally["store_rewound"]
             runs += prompts
             at_work = len(disk.hits)
-            assert tally["stopped"] == tally["reopened"], (
+            assert tally["store_stopped"] == tally["store_reopened"], (
                 "a writer that stopped goes on when the file is sound"
             )
         disk.heal()

@@ -52,7 +52,7 @@ async def test_turns_end_on_a_full_disk_and_the_rest_waits(tmp_path: Path, disk:
         await bench.runner.cancel("s2")
         assert (await bench.watcher.run_complete("two")).cancelled
         assert await bench.states() == {"one": "done", "two": "cancelled", "waits": "accepted"}
-        assert bench.store.tally["full"] > 0
+        assert bench.store.tally["store_full"] > 0
         disk.heal()
         assert await bench.prompt("taken", run_id="taken", session="s2") == "taken"
         for _ in ("waits", "taken"):

@@ -29,7 +29,7 @@ async def lose_what_is_unsynced(bench: Bench, disk: Disk) -> None:
         await bench.prompt("refused", run_id="refused")
     await bench.watcher.until("resync")
     tally = bench.store.tally
-    assert (tally["stopped"], tally["reopened"], tally["rewound"]) == (1, 1, 1)
+    assert (tally["store_stopped"], tally["store_reopened"], tally["store_rewound"]) == (1, 1, 1)
 
 
 async def test_a_turn_whose_beginning_was_lost_begins_again(bench: Bench, disk: Disk) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bullpen.errors import BadRequest
-from bullpen.schema.agent import VersionInfo
+from bullpen.schema.agent import ServerStats, VersionInfo
 from bullpen.schema.api import Control
 from bullpen.server.routing import Header, delete, get, parse_uuid, post
 
@@ -25,6 +25,12 @@ async def health() -> None:
 async def version(host: Host) -> VersionInfo:
     """Say what the server is."""
     return host.version()
+
+
+@get("/v1/stats", access="watch", needs_store=False)
+async def stats(host: Host) -> ServerStats:
+    """Say what the server counted since its start, and what it holds now."""
+    return host.stats()
 
 
 @get("/v1/config", access="watch", needs_store=False)
