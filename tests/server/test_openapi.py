@@ -85,6 +85,7 @@ def test_a_prompt_is_described_in_full() -> None:
         "401",
         "403",
         "404",
+        "408",
         "409",
         "413",
         "500",

@@ -164,7 +164,7 @@ def _error_statuses(endpoint: Endpoint) -> list[int]:
     if endpoint.has_workspace:
         statuses |= {404}
     if endpoint.body is not None:
-        statuses |= {413}
+        statuses |= {408, 413}
     if endpoint.needs_store and (endpoint.method != "GET" or endpoint.streams):
         statuses |= {409, 502, 507}
     return sorted(statuses)

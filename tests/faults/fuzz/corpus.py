@@ -1,0 +1,100 @@
+"""Bytes that no client should send, kept as data. Each grew out of an advisory, a parser's changelog or a bad day."""
+
+from __future__ import annotations
+
+REQUESTS: dict[str, bytes] = {
+    "nothing": b"",
+    "noise": bytes(range(256)),
+    "NUL": b"\0" * 100,
+    "half a request line": b"GET /v1/hea",
+    "half a header": b"GET /v1/health HTTP/1.1\r\nHost: a",
+    "half a body": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{",
+    "no version": b"GET /v1/health\r\n\r\n",
+    "old version": b"GET /v1/health HTTP/0.9\r\n\r\n",
+    "new version": b"GET /v1/health HTTP/3.0\r\nHost: a\r\n\r\n",
+    "unknown method": b"BREW /v1/health HTTP/1.1\r\nHost: a\r\n\r\n",
+    "NUL in the path": b"GET /v1/\0health HTTP/1.1\r\nHost: a\r\n\r\n",
+    "NUL in a header": b"GET /v1/health HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n",
+    "encoded NUL": b"GET /v1/workspaces/%00 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "bytes above 127": b"GET /v1/\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n",
+    "bad escapes": b"GET /v1/workspaces/%zz%f HTTP/1.1\r\nHost: a\r\n\r\n",
+    "climbing": b"GET /v1/../../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
+    "encoded climbing": b"GET /v1/workspaces/..%2f..%2fetc HTTP/1.1\r\nHost: a\r\n\r\n",
+    "absolute form elsewhere": b"GET http://example.org/v1/nowhere HTTP/1.1\r\nHost: a\r\n\r\n",
+    "authority form": b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n",
+    "asterisk": b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    "two lengths": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
+    "negative length": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}",
+    "length in words": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: two\r\n\r\n{}",
+    "huge length": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: " + b"9" * 40 + b"\r\n\r\n{}",
+    "length and chunks": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET",
+    "chunks twice": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+    "unknown coding": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity, xchunked\r\n\r\n{}",
+    "blank before the colon": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "bad chunk size": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "huge chunk size": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"f" * 40
+    + b"\r\n",
+    "folded header": b"GET /v1/nowhere HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n",
+    "header without a colon": b"GET /v1/health HTTP/1.1\r\nHost a\r\n\r\n",
+    "empty header name": b"GET /v1/health HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n",
+    "long path": b"GET /v1/" + b"a" * 60_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "long header": b"GET /v1/health HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 200_000 + b"\r\n\r\n",
+    "many headers": b"GET /v1/health HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * 20_000 + b"\r\n",
+    "header without end": b"GET /v1/health HTTP/1.1\r\nX: " + b"a" * 1_000_000,
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x01" * 512,
+    "broken preface": b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",
+    "preface and noise": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 200,
+    "deep JSON": b"POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000,
+    "broken JSON": b'POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n{"a":',
+    "lone surrogate": b'POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n{"command":"\\ud800"}',
+    "bytes that are no text": b'POST /v1/control HTTP/1.1\r\nHost: a\r\nContent-Length: 16\r\n\r\n{"command":"\xff\xfe"}',
+}
+
+SILENT = {"nothing", "half a request line", "half a header", "half a body", "preface and noise"}
+"""Who hangs up in the middle of a request gets no answer, and HTTP/2 has its own way to say no."""
+
+FRAMINGS: dict[str, bytes] = {
+    "length, then chunks": b"Content-Length: {n}\r\nTransfer-Encoding: chunked\r\n",
+    "chunks, then length": b"Transfer-Encoding: chunked\r\nContent-Length: {n}\r\n",
+    "chunks and identity": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+    "identity and chunks": b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\nContent-Length: {n}\r\n",
+    "vertical tab": b"Transfer-Encoding:\x0bchunked\r\nContent-Length: {n}\r\n",
+    "form feed": b"Transfer-Encoding:\x0cchunked\r\nContent-Length: {n}\r\n",
+    "NUL in the coding": b"Transfer-Encoding: chunked\x00\r\nContent-Length: {n}\r\n",
+    "blank before the colon": b"Transfer-Encoding : chunked\r\nContent-Length: {n}\r\n",
+    "tab before the colon": b"Transfer-Encoding\t: chunked\r\nContent-Length: {n}\r\n",
+    "folded coding": b"Transfer-Encoding:\r\n chunked\r\nContent-Length: {n}\r\n",
+    "quoted coding": b'Transfer-Encoding: "chunked"\r\nContent-Length: {n}\r\n',
+    "comma before the coding": b"Transfer-Encoding: , chunked\r\nContent-Length: {n}\r\n",
+    "chunked, then another": b"Transfer-Encoding: chunked, identity\r\nContent-Length: {n}\r\n",
+    "capital coding": b"Transfer-Encoding: CHUNKED\r\nContent-Length: {n}\r\n",
+    "two lengths": b"Content-Length: 5\r\nContent-Length: {n}\r\n",
+    "two lengths in one": b"Content-Length: 5, {n}\r\n",
+    "length with a sign": b"Content-Length: +5\r\n",
+    "length in hex": b"Content-Length: 0x5\r\n",
+    "length with a blank": b"Content-Length: 5 5\r\n",
+    "length with underscores": b"Content-Length: 0_5\r\n",
+    "length in other digits": b"Content-Length: \xd9\xa5\r\n",
+    "bare CR in a field": b"X: a\rContent-Length: 5\r\nContent-Length: {n}\r\nTransfer-Encoding: chunked\r\n",
+    "field without a name": b": chunked\r\nContent-Length: {n}\r\nTransfer-Encoding: chunked\r\n",
+    "NUL in a name": b"Transfer\x00-Encoding: chunked\r\nContent-Length: {n}\r\n",
+}
+"""Ways to frame a request that two parsers may cut differently; `{n}` is the length that hides the next one."""
+
+CHUNKS: dict[str, bytes] = {
+    "negative size": b"-1\r\nx\r\n0\r\n\r\n",
+    "size with a sign": b"+1\r\nx\r\n0\r\n\r\n",
+    "size with a prefix": b"0x1\r\nx\r\n0\r\n\r\n",
+    "size with a blank": b"1 1\r\nx\r\n0\r\n\r\n",
+    "size beyond 64 bits": b"10000000000000000\r\nx\r\n0\r\n\r\n",
+    "no size": b"\r\nx\r\n0\r\n\r\n",
+    "chunk longer than it says": b"1\r\nxyz\r\n0\r\n\r\n",
+    "no end of a chunk": b"1\r\nx0\r\n\r\n",
+    "bare LF": b"1\nx\n0\n\n",
+    "NUL as size": b"\x00\r\nx\r\n0\r\n\r\n",
+    "endless extension": b"1;" + b"a" * 1_000_000,
+    "endless trailer": b"0\r\nX: " + b"a" * 1_000_000,
+    "many trailers": b"0\r\n" + b"X: a\r\n" * 20_000 + b"\r\n",
+}
+"""Bodies of requests that say they come in chunks."""
