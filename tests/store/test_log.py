@@ -173,3 +173,18 @@ async def test_a_workspace_that_stays_open_forgets_too(store: Store) -> None:
     await append(store, 3000)
     tail, head = await _bounds(store)
     assert head - tail < KEPT_EVENTS + 1500
+
+
+async def test_a_page_is_short_when_its_events_are_long(store: Store) -> None:
+    """A client that stops reading in the middle of a replay costs one page, whatever is in it."""
+    long = ConfigChanged(workspace_id="w" * 40_000)
+
+    async def work(tx: Tx) -> None:
+        for _ in range(9):
+            await log.append(tx, WORKSPACE, long, "updated", key="k")
+        await log.append(tx, WORKSPACE, ConfigChanged(workspace_id="w" * 2 * log.PAGE_BYTES), "updated")
+
+    await store.write(work)
+    page = await store.read(partial(log.read_page, workspace=WORKSPACE, after=1))
+    assert 0 < sum(len(event.body) for event in page.events) <= log.PAGE_BYTES
+    assert await replayed(store, after=1) == list(range(2, 12))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -61,7 +61,8 @@ class Permissions:
         self._workspace = workspace
         self._allowed = allowed
         self._pending: Pending[Verdict] = Pending()
-        self._turnstiles: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turnstiles: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """One per session in which somebody asks or waits to ask."""
 
     async def request(self, request: PermissionRequest, call: Call) -> Verdict:
         """Decide, asking a person if nothing else does. Raises `TurnCancelled` when the turn is over."""
@@ -76,7 +77,7 @@ class Permissions:
         if call.hook_approved:
             await self._let_through(request, call, fingerprint, told=True)
             return Verdict(True)
-        async with self._turnstiles[request.session_id]:
+        async with self._turnstiles.setdefault(request.session_id, asyncio.Lock()):
             return await self._ask(request, call, fingerprint)
 
     async def grant(self, answer: PermissionAnswer, by: str) -> bool:

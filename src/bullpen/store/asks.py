@@ -242,3 +242,17 @@ async def _notify(tx: Tx, workspace: str, ask: Ask, *, granted: bool, by: str) -
 
 def _ask(row: Row) -> Ask:
     return Ask(*row)
+
+
+async def prune(tx: Tx, workspace: str) -> None:
+    """Forget what was asked, and what was intended by turns that are over, longer ago than the log reaches back."""
+    before = tx.now - log.KEPT_S
+    await tx.run(
+        "DELETE FROM asks WHERE workspace = $1 AND state <> 'open' AND created_at < $2", workspace, before
+    )
+    await tx.run(
+        """DELETE FROM intents WHERE workspace = $1 AND at < $2 AND NOT EXISTS (SELECT 1 FROM prompts AS p
+               WHERE p.workspace = $1 AND p.seq = intents.turn AND p.state = 'active')""",
+        workspace,
+        before,
+    )

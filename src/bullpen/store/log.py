@@ -24,7 +24,9 @@ PRUNE_EVERY = 1000
 """A workspace that stays open for months must not keep them all."""
 
 PAGE = 200
-"""Events read at a time for a replay; bounds what one reconnecting client costs in memory."""
+PAGE_BYTES = 96 * 1024
+"""What is read at a time for a replay, at least one event: bounds what one reconnecting client costs in memory, also
+when it stops reading in the middle."""
 
 
 _FILE = ("id", "session_id", "path", "content", "version", "created_at", "updated_at")
@@ -101,16 +103,17 @@ async def read_page(tx: Tx, workspace: str, after: int) -> Page:
     row = await tx.row("SELECT epoch, head, tail FROM workspaces WHERE id = $1", workspace)
     assert row is not None, "only the log of an opened workspace is read"
     epoch, head, tail = row
+    last = await _last_of_page(tx, workspace, after)
     rows = await tx.rows(
         """SELECT e.seq, e.kind, e.action, e.key, e.keep, coalesce(e.body, m.body),
                   f.id, f.session, f.path, f.content, f.version, f.created_at, f.updated_at
            FROM events AS e
            LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key
            LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key
-           WHERE e.workspace = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3""",
+           WHERE e.workspace = $1 AND e.seq > $2 AND e.seq <= $3 ORDER BY e.seq""",
         workspace,
         after,
-        PAGE,
+        last,
     )
     last_of = {(kind, key): seq for seq, kind, _, key, *_ in rows}
     events = [
@@ -119,7 +122,28 @@ async def read_page(tx: Tx, workspace: str, after: int) -> Page:
         if (row[4] == "each" or last_of[row[1], row[3]] == row[0])
         and (body := await _body(tx, workspace, row)) is not None
     ]
-    return Page(epoch, head, tail, events, rows[-1][0] if rows else after, complete=len(rows) < PAGE)
+    return Page(epoch, head, tail, events, last, complete=last >= head)
+
+
+async def _last_of_page(tx: Tx, workspace: str, after: int) -> int:
+    """Up to which number the events after another fit into a page."""
+    room = PAGE_BYTES
+    last = after
+    for seq, size in await tx.rows(
+        """SELECT e.seq, octet_length(coalesce(e.body, m.body, f.content, ''))
+           FROM events AS e
+           LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key
+           LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key
+           WHERE e.workspace = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3""",
+        workspace,
+        after,
+        PAGE,
+    ):
+        room -= size
+        if room < 0 and last > after:
+            break
+        last = seq
+    return last
 
 
 async def _body(tx: Tx, workspace: str, row: Row) -> bytes | None:

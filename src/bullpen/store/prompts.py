@@ -24,6 +24,9 @@ from bullpen.store.tx import Row, Tx
 State = Literal["accepted", "active", "done", "failed", "cancelled", "interrupted"]
 Kind = Literal["prompt", "summary"]
 
+PRUNE_EVERY = 500
+"""Accepted prompts between two looks for old ones."""
+
 _attachments = msgspec.json.Decoder(tuple[Attachment, ...])
 
 _SELECT = """SELECT seq, position, kind, session, author, run_id, own_run_id, permissions, interactive, text,
@@ -86,6 +89,8 @@ async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
     )
     assert row is not None
     seq = int(row[0])
+    if seq % PRUNE_EVERY == 0:
+        await prune(tx, workspace)
     queued = await is_busy(tx, workspace, new.session)
     await tx.run(
         """INSERT INTO prompts (workspace, seq, position, kind, session, author, run_id, own_run_id, idempotency_key,
@@ -183,12 +188,14 @@ async def activate(tx: Tx, workspace: str, seq: int, turn: int) -> None:
 async def end(tx: Tx, workspace: str, seq: int, state: State) -> None:
     """End a prompt and all that joined its turn."""
     await tx.run(
-        """UPDATE prompts SET state = $3, ended_at = $4 WHERE workspace = $1
+        """UPDATE prompts SET state = $3, ended_at = $4, attachments = $5 WHERE workspace = $1
            AND (seq = $2 OR turn = $2) AND state IN ('accepted', 'active')""",
         workspace,
         seq,
         state,
         tx.now,
+        # They are in the message by now; a second copy of every picture would stay for a day.
+        b"[]",
     )
 
 
@@ -221,6 +228,16 @@ async def forget_session(tx: Tx, workspace: str, session: str) -> None:
         workspace,
         session,
         b"[]",
+    )
+
+
+async def prune(tx: Tx, workspace: str) -> None:
+    """Forget prompts, and with them their idempotency keys, that ended longer ago than the log reaches back."""
+    await tx.run(
+        """DELETE FROM prompts WHERE workspace = $1 AND ended_at < $2
+           AND state NOT IN ('accepted', 'active')""",
+        workspace,
+        tx.now - log.KEPT_S,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 from bullpen.broker import Fact, Feed
 from bullpen.schema.events import frame
-from bullpen.store import log, workspaces
+from bullpen.store import asks, log, prompts, workspaces
 from bullpen.store.database import Database, open_database
 from bullpen.store.growth import Growth
 from bullpen.store.sqlite import Rewound
@@ -68,7 +69,8 @@ class Store:
             clock=self.clock.monotonic,
         )
         self.feeds[workspace] = feed
-        await self.write(lambda tx: log.prune(tx, workspace), durable=False)
+        for prune in (log.prune, prompts.prune, asks.prune):
+            await self.write(functools.partial(prune, workspace=workspace), durable=False)
         return feed
 
     def close_feed(self, workspace: str) -> None:

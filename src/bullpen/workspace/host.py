@@ -56,6 +56,10 @@ FIRST_USE_S = 2.0
 """How long at least a server that was just started waits for its first workspace, however short its idle
 window is: whoever started it needs a moment to come."""
 
+RETIRED_KEPT = 10_000
+"""Clients that have gone for good are remembered so that their last requests, still on their way, change nothing. That
+takes seconds; a server that lives for months must not remember them all."""
+
 JOB_CHECK_S = 1.0
 """How often a workspace that only lives for its work is looked at; jobs end without telling."""
 
@@ -105,7 +109,7 @@ class Host:
         self._live: dict[str, Workspace] = {}
         self._hosted: dict[str, _Hosted] = {}
         self._trails: dict[str, list[Trail]] = {}
-        self._retired: set[str] = set()
+        self._retired: dict[str, None] = {}
         self._watched: set[str] = set()
         """Workspaces that live on for their work, each with a task that looks whether it is done."""
         self._pending = 0
@@ -202,7 +206,9 @@ class Host:
 
     async def retire(self, client_id: str) -> None:
         """Give up all claims of a client for good and end its streams."""
-        self._retired.add(client_id)
+        self._retired[client_id] = None
+        if len(self._retired) > RETIRED_KEPT:
+            del self._retired[next(iter(self._retired))]
         workspaces = list(self._live)
         for workspace in list(self._live.values()):
             workspace.claims.retire(client_id)
