@@ -117,19 +117,22 @@ class Subscription:
         return self.position < self.feed.first_index
 
     def take(self) -> bytes:
-        """What is new, up to about `CHUNK_BYTES`; empty when nothing is. Not to be called when lost."""
+        """What is new, up to `CHUNK_BYTES` or one frame; empty when nothing is. Not to be called when lost."""
         frames: list[bytes] = []
         size = 0
         feed = self.feed
-        while self.position < feed.next_index and size < CHUNK_BYTES:
+        while self.position < feed.next_index:
             entry = feed.entry(self.position)
+            piece = entry.delta if self.deltas else entry.whole
+            if piece is not None:
+                size += len(piece)
+                # A frame that is longer goes out alone, as it is: joined to others it would be a copy for each client.
+                if frames and size > CHUNK_BYTES:
+                    break
+                frames.append(piece)
             self.position += 1
             if not entry.volatile:
                 self.seq = entry.seq
-            piece = entry.delta if self.deltas else entry.whole
-            if piece is not None:
-                frames.append(piece)
-                size += len(piece)
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def join(self, seq: int, *, show_open: bool) -> list[bytes] | None:

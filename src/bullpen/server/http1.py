@@ -30,7 +30,7 @@ from bullpen.server.link import (
     Peer,
     StallWatch,
     TransportState,
-    is_stream,
+    is_event_stream,
 )
 from bullpen.server.refusal import Farewell, reason
 
@@ -87,8 +87,8 @@ class Http1(HttpToolsProtocol):
         super().pause_writing()
         self._watch.start()
         # The buffer has just passed its limit, and whoever fills it waits from here on: it grows no further.
-        streams = self._running is not None and self._running.is_stream
-        peak = UNSENT_OF_STREAM if streams else UNSENT_OF_ANSWER
+        is_stream = self._running is not None and self._running.is_streaming
+        peak = UNSENT_OF_STREAM if is_stream else UNSENT_OF_ANSWER
         self.server_state.tally.reach(peak, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
@@ -290,7 +290,6 @@ class Cycle(RequestResponseCycle):
             on_response=connection.on_response_complete,
         )
         self._close_delimited = False
-        self.is_stream = False
 
     @property
     def is_streaming(self) -> bool:
@@ -331,8 +330,7 @@ class Cycle(RequestResponseCycle):
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _must_close(self, message: Any) -> bool:
-        self.is_stream = is_stream(message)
-        if self.is_stream:
+        if is_event_stream(message):
             return True
         names = {name.lower() for name, _ in message.get("headers", [])}
         return self.scope["http_version"] == "1.0" and b"content-length" not in names

@@ -30,7 +30,7 @@ from bullpen.server.link import (
     Peer,
     StallWatch,
     TransportState,
-    is_stream,
+    is_event_stream,
 )
 from bullpen.server.refusal import reason
 
@@ -192,7 +192,7 @@ class StreamCycle(RequestResponseCycle):
 
     async def send(self, message: ASGISendEvent) -> None:
         if message["type"] == "http.response.start":
-            self._is_stream = is_stream(message)
+            self._is_stream = is_event_stream(message)
         if self.disconnected or self.transport.is_closing():
             await asyncio.sleep(0)  # See `http1.Cycle.send`.
         else:

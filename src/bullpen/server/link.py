@@ -98,7 +98,7 @@ def link_of(scope: MutableMapping[str, Any]) -> Link:
     return cast(Link, scope["extensions"][EXTENSION])
 
 
-def is_stream(start: Mapping[str, Any]) -> bool:
+def is_event_stream(start: Mapping[str, Any]) -> bool:
     """Whether the answer that begins with this message is an event stream."""
     kinds = (value for name, value in start.get("headers", ()) if name.lower() == b"content-type")
     return any(kind.startswith(b"text/event-stream") for kind in kinds)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import json
 import os
 import shutil
@@ -329,6 +330,7 @@ class Processes:
             await anyio.to_thread.run_sync(_collect, launcher)
 
 
+@functools.cache
 def shell() -> str:
     """The shell that commands are written for: bash, or the plain one where there is no bash."""
     if os.access("/bin/bash", os.X_OK):

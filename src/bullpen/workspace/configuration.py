@@ -68,7 +68,7 @@ class Configuration:
         return self.agent.settings
 
     async def reload(self) -> None:
-        settings, found, providers = await asyncio.to_thread(self._read)
+        settings, found, providers, tools = await asyncio.to_thread(self._read)
         self.agent = ConfiguredAgent(
             root=self._root,
             settings=settings,
@@ -76,7 +76,7 @@ class Configuration:
                 settings.hooks.get(EVENT, ()), root=self._root, env=self._env, processes=self._processes
             ),
             skills=found,
-            tools=self._tools(),
+            tools=tools,
             mcp=self._mcp,
             providers=providers,
             places=self._places,
@@ -121,7 +121,8 @@ class Configuration:
             raise BadRequest(f"there is no skill {skill_id!r} here")
         return await asyncio.to_thread(skills.content, found)
 
-    def _read(self) -> tuple[Settings, list[Skill], dict[str, Provider]]:
+    def _read(self) -> tuple[Settings, list[Skill], dict[str, Provider], Mapping[str, Tool]]:
+        """All that takes long: files, and the first time the modules of providers and tools."""
         settings = load.load(
             self._root,
             env=self._env,
@@ -139,7 +140,7 @@ class Configuration:
             disabled=settings.options.disabled_skills,
             trusted=settings.trusted,
         )
-        return settings, found, self._providers(settings)
+        return settings, found, self._providers(settings), self._tools()
 
     def _providers(self, settings: Settings) -> dict[str, Provider]:
         """Those of the selected models. One that is configured as before stays the same."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 from tests.journeys.server import Bullpen, until
 
 
@@ -32,8 +33,9 @@ def counts(bullpen: Bullpen) -> dict[str, int]:
     return stats(bullpen)[0]
 
 
-def size(bullpen: Bullpen) -> Size:
-    gauges = stats(bullpen)[1]
+def size(bullpen: Bullpen, http: httpx.Client | None = None) -> Size:
+    """What it holds now; asked over a connection of its own where others use the shared one."""
+    gauges = stats(bullpen)[1] if http is None else http.get("/stats").json()["gauges"]
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{bullpen.process.pid}/status").read_text().splitlines()
     )
