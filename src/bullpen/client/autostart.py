@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -29,6 +28,7 @@ from bullpen.errors import BullpenError, ServerUnreachable
 from bullpen.schema.agent import VersionInfo
 from bullpen.schema.api import Control
 from bullpen.system.address import UnixAddress
+from bullpen.system.files import private
 
 PROBE_S = 0.2
 PAUSE_S = 0.1
@@ -175,9 +175,7 @@ async def _start_lock(address: UnixAddress, env: Mapping[str, str], limit_s: flo
     try:
         notes = notes_directory(address, env)
         notes.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(
-            notes / "start.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR
-        )
+        lock = private(notes / "start.lock", os.O_CREAT | os.O_RDWR)
     except OSError:
         yield
         return

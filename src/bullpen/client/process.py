@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bullpen.client.locate import user_directory
 from bullpen.system.address import UnixAddress
+from bullpen.system.files import private
 
 DIAL_S = 0.2
 """A server on this machine takes a connection at once, even when it is busy: the kernel does it."""
@@ -63,7 +64,10 @@ def start_server(address: UnixAddress, env: Mapping[str, str] = os.environ) -> s
     # -P: nothing that lies in the current directory may be taken for a module.
     command = [sys.executable, "-P", "-m", "bullpen.cli.main", "server"]
     arguments = ["--host", str(address), "--idle-exit", idle_exit]
-    with open(notes / "stdout.log", "wb") as out, open(notes / "stderr.log", "wb") as err:
+    with (
+        open(notes / "stdout.log", "wb", opener=private) as out,
+        open(notes / "stderr.log", "wb", opener=private) as err,
+    ):
         process = subprocess.Popen(
             command + arguments,
             stdin=subprocess.DEVNULL,
@@ -75,7 +79,8 @@ def start_server(address: UnixAddress, env: Mapping[str, str] = os.environ) -> s
         )
     # Takes its exit status should it end before us, so that no dead process stays in the table.
     threading.Thread(target=process.wait, daemon=True).start()
-    (notes / "server.json").write_text(json.dumps({"pid": process.pid}))
+    with open(notes / "server.json", "w", opener=private) as note:
+        json.dump({"pid": process.pid}, note)
     return process
 
 

@@ -6,6 +6,7 @@ empty name is the system's own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -24,6 +25,7 @@ from bullpen.errors import (
     StoreTooNew,
 )
 from bullpen.store.migrations import MIGRATIONS, Migration
+from bullpen.system.files import private
 
 log = logging.getLogger("bullpen.store")
 
@@ -73,7 +75,7 @@ class File(NamedTuple):
         _require_safe_library()
         writer: apsw.Connection | None = None
         try:
-            self.path.touch(mode=0o600)
+            _make_private(self.path)
             writer = connect(self.path, vfs=self.vfs)
             self.path.chmod(0o600)
             was_clean = _is_clean(writer)
@@ -200,7 +202,7 @@ def back_up(connection: apsw.Connection, backup: Path) -> None:
     Page by page: VACUUM may renumber rows, and the search index knows them by their numbers. Whoever opens the
     copy begins new epochs, because the original may have given its next numbers to others already.
     """
-    backup.touch(mode=0o600)
+    _make_private(backup)
     target = apsw.Connection(str(backup))
     try:
         with target.backup("main", connection, "main") as copying:
@@ -225,6 +227,12 @@ def copy(path: Path, backup: Path) -> None:
     except (apsw.Error, OSError) as exc:
         backup.unlink(missing_ok=True)
         raise StoreError(f"{path} could not be copied to {backup}: {exc}") from exc
+
+
+def _make_private(path: Path) -> None:
+    """SQLite would make it with the process's umask; its companions get the mode of the file itself."""
+    with contextlib.suppress(FileExistsError):
+        os.close(private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
 
 
 def translate(exc: BaseException, path: Path) -> StoreError:

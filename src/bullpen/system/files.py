@@ -42,6 +42,11 @@ class FileChanged(OSError):
     """Somebody else changed, made or removed the file since it was looked at; it was left alone."""
 
 
+def private(path: str | Path, flags: int) -> int:
+    """For `open(…, opener=private)`: a file of our own, for this user's eyes only, and never behind a link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 def stamp_of(found: os.stat_result) -> Stamp:
     return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
 

@@ -1,0 +1,21 @@
+"""What the attacks share: a home with a server in it, started or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.journeys.server import Bullpen, new_home
+
+
+@pytest.fixture
+def home() -> Iterator[Bullpen]:
+    """A home whose server is not running yet."""
+    with new_home() as bullpen:
+        yield bullpen
+
+
+@pytest.fixture
+def bullpen(home: Bullpen) -> Bullpen:
+    """A running server of the test's own."""
+    return home.start()
