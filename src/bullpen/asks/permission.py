@@ -24,6 +24,7 @@ from bullpen.schema.wire import encode
 from bullpen.store import asks, prompts
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
+from bullpen.system.failpoints import hit
 
 Mode = Literal["ask", "allow", "deny"]
 ACTIONS = ("allow", "allow_session", "allow_exact", "allow_rule", "deny")
@@ -91,7 +92,9 @@ class Permissions:
             if won:
                 self._pending.resolve(ask_id, verdict)
 
-        return await self._store.write(lambda tx: self._decide(tx, ask_id, answer.action, by), then=decided)
+        won = await self._store.write(lambda tx: self._decide(tx, ask_id, answer.action, by), then=decided)
+        hit("ask-answered")
+        return won
 
     async def _let_through(
         self, request: PermissionRequest, call: Call, fingerprint: str, *, told: bool
@@ -121,6 +124,7 @@ class Permissions:
         try:
             if await self._store.write(work):
                 return Verdict(True)
+            hit("ask-opened")
             return await answer
         finally:
             self._pending.forget(request.id)

@@ -15,6 +15,7 @@ from bullpen.schema.wire import encode
 from bullpen.store import asks
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
+from bullpen.system.failpoints import hit
 
 
 class Answered(NamedTuple):
@@ -41,6 +42,7 @@ class Questions:
         answer = self._pending.expect(batch.id)
         try:
             await self._store.write(work)
+            hit("ask-opened")
             responses = (await answer).responses
         finally:
             self._pending.forget(batch.id)
@@ -63,7 +65,9 @@ class Questions:
             if won:
                 self._pending.resolve(answer.batch_request_id, Answered(answer.responses))
 
-        return await self._store.write(work, then=answered)
+        won = await self._store.write(work, then=answered)
+        hit("ask-answered")
+        return won
 
     async def cancel(self, batch_id: str, by: str) -> bool:
         """Without an id the oldest open batch is meant."""

@@ -27,6 +27,7 @@ from bullpen.server.link import Limits
 from bullpen.server.listen import bind_tcp, bind_unix
 from bullpen.server.serve import HttpServer, run, stop_signals
 from bullpen.store.lock import DataLock
+from bullpen.system import failpoints
 from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path, parse_host
 from bullpen.system.clock import SystemClock
 from bullpen.system.processes import Processes
@@ -70,6 +71,7 @@ def run_server(options: ServerOptions) -> int:
     _log_to_stderr(debug=options.debug)
     env = dict(os.environ)
     try:
+        failpoints.arm(env)
         run(lambda: _main(options, env))
     except BullpenError as exc:
         print(f"bullpen server: {exc}", file=sys.stderr)

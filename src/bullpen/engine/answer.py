@@ -24,6 +24,7 @@ from bullpen.providers.base import (
 )
 from bullpen.schema.message import FinishReason
 from bullpen.store.sessions import Spent
+from bullpen.system.failpoints import hit
 
 TRIES = 5
 RETRY_BASE_S = 1.0
@@ -90,6 +91,7 @@ async def _stream_once(
 ) -> Answer:
     grow = services.store.growth.add
     answer: Answer | None = None
+    hit("model-asked")
     async with aclosing(chosen.provider.stream(request)) as events:
         # To the very end, past the last event: then the connection is free for the next step.
         async for event in events:

@@ -19,6 +19,7 @@ from bullpen.engine.context import CallContext
 from bullpen.engine.hooks import Hooks, HookVerdict
 from bullpen.errors import ToolFailed, TurnCancelled
 from bullpen.schema.message import ToolCall
+from bullpen.system.failpoints import hit
 from bullpen.tools.base import Outcome, Tool, TurnStopped
 
 log = logging.getLogger("bullpen.engine")
@@ -54,6 +55,7 @@ async def run_calls(
         nonlocal stopped
         async with limit:
             outcome = BROKEN if call.id in broken else await _run(call, tools, hooks, session_id, context)
+            hit("call-done")
             await report(call, outcome)
             stopped = stopped or outcome.stop_turn
 

@@ -14,6 +14,7 @@ from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, Ques
 from bullpen.store import files
 from bullpen.store.tx import Tx
 from bullpen.system import paths
+from bullpen.system.failpoints import hit
 from bullpen.tools.base import PermissionDenied, QuestionCancelled
 
 
@@ -93,6 +94,7 @@ class CallContext:
         )
         verdict = await self._services.permissions.request(request, self._call)
         if verdict.granted:
+            hit("call-intended")
             return
         if verdict.reason:
             raise ToolFailed(f"The user did not allow this: {verdict.reason}")

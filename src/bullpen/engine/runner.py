@@ -42,6 +42,7 @@ from bullpen.store import log as event_log
 from bullpen.store import prompts, sessions
 from bullpen.store.prompts import NewRow, Prompt
 from bullpen.store.tx import Tx, Work
+from bullpen.system.failpoints import hit
 
 T = TypeVar("T")
 log = logging.getLogger("bullpen.engine")
@@ -99,6 +100,7 @@ class Runner:
         _, run_id = await self._services.store.write(
             lambda tx: prompts.accept(tx, workspace, row), then=lambda _: self.wake(row.session)
         )
+        hit("prompt-accepted")
         return run_id
 
     async def summarize(self, session: str) -> None:
@@ -123,15 +125,18 @@ class Runner:
 
     async def cancel(self, session: str) -> Cancelled:
         workspace = self._services.workspace
-        return await self._services.store.write(
+        cancelled = await self._services.store.write(
             lambda tx: queue.cancel(tx, workspace, session), reserved=True, then=self._stop
         )
+        hit("cancel-done")
+        return cancelled
 
     async def delete_session(self, session: str) -> None:
         workspace = self._services.workspace
         await self._services.store.write(
             lambda tx: queue.delete_session(tx, workspace, session), reserved=True, then=self._stop
         )
+        hit("session-deleted")
 
     async def resume(self) -> None:
         """Run what was accepted before the workspace was last closed."""
@@ -159,6 +164,7 @@ class Runner:
             await self._services.store.write(work, reserved=True)
         except StoreError as exc:
             log.error("the turns of a closing workspace could not be stored as cancelled: %s", exc)
+        hit("turns-stopped")
         for running in self._running.values():
             running.scope.cancel()
         await self.until_idle()
@@ -181,6 +187,7 @@ class Runner:
 
     def _stop(self, cancelled: Cancelled) -> None:
         """These prompts are over in the store; end them here as well."""
+        hit("cancel-stored")
         for session, seq in cancelled.ended:
             running = self._running.get(session)
             if running is not None and running.turn == seq:
@@ -213,6 +220,7 @@ class Runner:
             error = exc
             begun = await self._insist(lambda tx: _fail_next(tx, workspace, session, error), reserved=True)
         else:
+            hit("turn-beginning")
             model = chosen
             begun = await self._insist(
                 lambda tx: begin_turn(tx, workspace, session, model), durable=False, then=self._register
@@ -222,6 +230,7 @@ class Runner:
         if chosen is None or begun.draft is None:
             self._settle_outcome(begun.prompt.seq, begun.error)
         else:
+            hit("turn-begun")
             await self._carry_out(agent, chosen, begun)
         return True
 
@@ -316,6 +325,7 @@ class Runner:
 
     async def _fail(self, prompt: Prompt, error: Exception) -> None:
         """The turn failed by itself: end it, unless somebody else did meanwhile."""
+        hit("turn-failing")
         if isinstance(error, ProviderError):
             cut = endings.failed(error.title, error.details)
         elif isinstance(error, BullpenError):

@@ -12,6 +12,7 @@ from bullpen.store import messages, prompts, sessions
 from bullpen.store.growth import show
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
+from bullpen.system.failpoints import hit
 
 
 async def summarize(
@@ -39,6 +40,7 @@ async def summarize(
 
         await services.store.write(work, durable=False)
 
+    hit("summary-asked")
     answer = await stream_answer(services, chosen, request, draft, settle)
     pieces = services.store.growth.take_back(draft.open)
 
@@ -51,4 +53,5 @@ async def summarize(
         spent = answer.spent
         await sessions.set_summary(tx, workspace, row.session, draft.id, spent.completion, spent.cost)
 
+    hit("summary-placing")
     await services.store.write(place, reserved=True)

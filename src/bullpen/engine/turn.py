@@ -30,6 +30,7 @@ from bullpen.store import asks, messages, prompts, sessions
 from bullpen.store.growth import OpenMessage, show
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx, Work
+from bullpen.system.failpoints import hit
 from bullpen.tools.base import Outcome, Tool
 
 T = TypeVar("T")
@@ -94,7 +95,9 @@ class TurnRun:
                 )
                 return text
             self._watch_for_loops()
+            hit("step-ending")
             await self._next_step(answer)
+            hit("step-begun")
 
     @property
     def message_id(self) -> str:
@@ -169,6 +172,7 @@ class TurnRun:
             await asks.fulfil(tx, self._draft.id, call.id)
 
         await self._write(work, durable=False)
+        hit("result-stored")
 
     async def _finish(self, answer: Answer, reason: FinishReason) -> None:
         workspace, draft = self._services.workspace, self._draft
@@ -182,7 +186,9 @@ class TurnRun:
             else:
                 await endings.finish_turn(tx, workspace, self._where.prompt, message, answer.spent)
 
+        hit("turn-ending")
         await self._write(work, reserved=True)
+        hit("turn-ended")
 
     async def _next_step(self, answer: Answer) -> None:
         """Finish this step's message, take in what was queued to join, and open the next message."""

@@ -35,6 +35,7 @@ from bullpen.store.sqlite import DISTRUSTED, Connections, File, Rewound, close, 
 from bullpen.store.sqlite_tx import SqliteTx, drive
 from bullpen.store.tx import Work
 from bullpen.system.clock import Clock
+from bullpen.system.failpoints import hit
 from bullpen.system.tally import Tally
 
 T = TypeVar("T")
@@ -234,7 +235,9 @@ class Database:
         try:
             for request in batch:
                 self._run_unit(request, facts, alone=len(batch) == 1)
+            hit("committing")
             self._writer.execute("COMMIT")
+            hit("committed")
         except BaseException:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -280,6 +283,7 @@ class Database:
             self._stop(exc)
 
     def _leave(self) -> None:
+        hit("store-closing")
         try:
             if self._trouble is None:
                 self._set_synchronous("FULL")

@@ -22,6 +22,7 @@ from bullpen.store import messages, prompts
 from bullpen.store.database import Database
 from bullpen.store.tx import Tx
 from bullpen.system.clock import Clock
+from bullpen.system.failpoints import hit
 
 log = logging.getLogger("bullpen.store")
 
@@ -56,6 +57,7 @@ class OpenMessage:
         self._shown = []
 
     def grow(self, part: str, text: str) -> bytes:
+        hit("text-grown")
         offset = self._length(part)
         self._lengths[part] = offset + len(text)
         self._shown.append((part, text, 0))

@@ -25,6 +25,7 @@ from bullpen.errors import (
     StoreTooNew,
 )
 from bullpen.store.migrations import MIGRATIONS, Migration
+from bullpen.system.failpoints import hit
 from bullpen.system.files import private
 
 log = logging.getLogger("bullpen.store")
@@ -277,7 +278,9 @@ def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migra
         with connection:
             for statement in migration.statements:
                 connection.execute(statement)
+            hit("migrating")
             connection.execute(f"PRAGMA user_version={number}")
+        hit("migrated")
 
 
 def _keep_copy(connection: apsw.Connection, backup: Path) -> None:

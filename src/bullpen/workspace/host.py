@@ -39,6 +39,7 @@ from bullpen.schema.agent import ServerStats, VersionInfo
 from bullpen.schema.api import NewWorkspace
 from bullpen.store.lock import DataLock
 from bullpen.store.store import Store
+from bullpen.system.failpoints import hit
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.opening import Opening, Surroundings
 from bullpen.workspace.stores import Stores
@@ -152,6 +153,7 @@ class Host:
 
     async def _end_all(self) -> None:
         """The server leaves: turns end as cancelled, what only waits is kept for the next server."""
+        hit("stopping")
         self._stop_idle_timer()
         for workspace_id, hosted in list(self._hosted.items()):
             hosted.drop_queue = False

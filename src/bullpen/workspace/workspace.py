@@ -78,6 +78,7 @@ from bullpen.store.prompts import NewRow
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx, Work
 from bullpen.system.environment import tool_environment
+from bullpen.system.failpoints import hit
 from bullpen.system.jobs import Jobs
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.configuration import Configuration
@@ -238,7 +239,9 @@ class Workspace:
         return [self._seen_now(s) for s in await self._read(lambda tx: sessions.top_level(tx, self.id))]
 
     async def create_session(self, title: str) -> Session:
-        return await self._write(lambda tx: sessions.create(tx, self.id, str(uuid.uuid4()), title))
+        session = await self._write(lambda tx: sessions.create(tx, self.id, str(uuid.uuid4()), title))
+        hit("session-created")
+        return session
 
     async def session(self, session_id: str) -> Session:
         return self._seen_now(await self._read(lambda tx: sessions.get(tx, self.id, session_id)))
@@ -251,7 +254,9 @@ class Workspace:
             todos = None if busy else change.todos
             return await sessions.change(tx, self.id, session_id, title=change.title, todos=todos)
 
-        return await self._write(work)
+        session = await self._write(work)
+        hit("session-changed")
+        return session
 
     async def delete_session(self, session_id: str) -> None:
         await self._runner.delete_session(session_id)
@@ -369,10 +374,13 @@ class Workspace:
     async def edit_queued(self, session_id: str, seq: int, change: QueueEdit) -> QueuedPrompt:
         if change.prompt is not None and not change.prompt:
             raise BadRequest("prompt is empty")
-        return await self._write(lambda tx: queue.edit(tx, self.id, session_id, seq, change))
+        edited = await self._write(lambda tx: queue.edit(tx, self.id, session_id, seq, change))
+        hit("queue-edited")
+        return edited
 
     async def withdraw(self, session_id: str, seq: int) -> None:
         await self._write(lambda tx: queue.withdraw(tx, self.id, session_id, seq))
+        hit("queue-withdrawn")
 
     async def summarize(self, session_id: str) -> None:
         if not self._configuration.settings.is_ready:
