@@ -6,7 +6,9 @@ from pathlib import Path
 
 from tests.engine.bench import WORKSPACE, open_bench, summary_under_way
 
+from bullpen.engine.recovery import take_up
 from bullpen.store import prompts
+from bullpen.store.tx import Tx
 
 
 async def test_a_turn_that_was_running_is_closed_with_all_it_had_said(tmp_path: Path) -> None:
@@ -139,3 +141,63 @@ async def test_ids_of_growing_text_do_not_come_again_after_a_crash(tmp_path: Pat
         await bench.watcher.until("message", lambda m: m.text == "more")
         again = [e.id for e in bench.watcher.seen]
     assert not set(seen) & set(again)
+
+
+async def spoil(tx: Tx) -> None:
+    await tx.run("UPDATE messages SET body = 'gone' WHERE session = 's1' AND role = 'assistant'")
+
+
+async def test_a_turn_that_cannot_be_read_back_is_closed_all_the_same(tmp_path: Path) -> None:
+    """Its answer keeps nothing but the error; the turns beside it lose nothing."""
+    async with open_bench(tmp_path / "one") as bench:
+        for session in ("s1", "s2"):
+            await bench.session(session)
+            await bench.prompt("hello", session=session, run_id=session)
+            (await bench.puppet.next()).say(f"half of {session}")
+        await bench.watcher.until("message", lambda m: m.text == "half of s1")
+        await bench.watcher.until("message", lambda m: m.text == "half of s2")
+        await bench.store.write(spoil)
+        await bench.crash_into(tmp_path / "two")
+    async with open_bench(tmp_path / "two") as bench:
+        assert await bench.rows("s1") == [
+            ("user", "hello", [], [], "stop"),
+            ("assistant", "", [], [], "error"),
+        ]
+        assert (await bench.rows("s2"))[1] == ("assistant", "half of s2", [], [], "error")
+        assert await bench.states() == {"s1": "failed", "s2": "interrupted"}
+
+
+async def test_who_goes_down_with_the_server_three_times_is_quarantined(tmp_path: Path) -> None:
+    """Those who may have gone down together are tried again one by one, so that each answers for itself."""
+    async with open_bench(tmp_path / "0") as bench:
+        await bench.session()
+        await bench.prompt("first", run_id="r0")
+        await bench.puppet.next()
+        await bench.prompt("a")
+        await bench.prompt("b")
+        await bench.crash_into(tmp_path / "1")
+    found = []
+    for n in range(1, 5):
+        async with open_bench(tmp_path / str(n), resume=False) as bench:
+            await take_up(bench.store, WORKSPACE)
+            found.append(await bench.sql("SELECT state, attempts FROM prompts WHERE seq > 1 ORDER BY seq"))
+            await bench.crash_into(tmp_path / str(n + 1))
+    assert found == [
+        [("accepted", 2), ("accepted", 2)],
+        [("accepted", 3), ("accepted", 2)],
+        [("failed", 3), ("accepted", 3)],
+        [("failed", 3), ("failed", 3)],
+    ]
+    async with open_bench(tmp_path / "5") as bench:
+        ends = [event for event in await bench.logged() if event[0] == "run_complete"]
+        assert ends == [("run_complete", run, "error") for run in ("r0", "auto-a", "auto-b")]
+
+
+async def test_leaving_in_peace_is_not_held_against_a_prompt(tmp_path: Path) -> None:
+    async with open_bench(tmp_path / "one") as bench:
+        await bench.session()
+        await bench.prompt("first", run_id="r0")
+        await bench.puppet.next()
+        await bench.prompt("waits", run_id="r1")
+        await bench.runner.close(drop_queue=False)
+        assert await bench.sql("SELECT state, attempts FROM prompts WHERE seq > 1") == [("accepted", 0)]

@@ -129,6 +129,33 @@ async def drop(tx: Tx, workspace: str, prompt: Prompt) -> None:
         await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
 
 
+async def refuse(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
+    """A prompt that cannot begin ends with an error and leaves no rows."""
+    await prompts.end(tx, workspace, prompt.seq, "failed")
+    if prompt.queued:
+        await prompts.queue_changed(tx, workspace, prompt.session)
+    if prompt.kind == "prompt":
+        error = agent_error(prompt.session, prompt.run_id, why)
+        await log.append(tx, workspace, error, "created", key=prompt.session)
+        done = RunComplete(session_id=prompt.session, run_id=prompt.run_id, message_id="", error=why)
+        await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
+
+
+async def abandon_turn(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
+    """End an active turn without a look at what is stored of it: its open messages keep nothing but this end."""
+    cut = failed("Quarantined", why)
+    await asks.close_turn(tx, workspace, prompt.seq)
+    last: Message | None = None
+    for message_id, session in await messages.open_ids(tx, workspace, prompt.seq):
+        blank = msgspec.structs.replace(new_message("assistant", session, (), tx.now), id=message_id)
+        closed = blank.with_parts((_finish(tx, cut),), tx.now)
+        await messages.rewrite(tx, workspace, closed)
+        last = closed if session == prompt.session else last
+    await prompts.end(tx, workspace, prompt.seq, cut.state)
+    if prompt.kind == "prompt":
+        await _complete(tx, workspace, prompt, last, cut)
+
+
 async def finish_turn(tx: Tx, workspace: str, prompt: Prompt, answer: Message, spent: Spent) -> None:
     """The normal end: `answer` is the last message, whole and finished."""
     folded = await prompts.folded_into(tx, workspace, prompt.seq)

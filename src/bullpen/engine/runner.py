@@ -23,6 +23,7 @@ from bullpen.engine import endings, queue
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import Histories
 from bullpen.engine.queue import Cancelled, insert_user_message
+from bullpen.engine.recovery import take_up
 from bullpen.engine.services import Agent, Chosen, Services, choose
 from bullpen.engine.summary import summarize
 from bullpen.engine.title import name_session
@@ -36,9 +37,7 @@ from bullpen.errors import (
     WorkspaceClosing,
 )
 from bullpen.providers.base import Turn
-from bullpen.schema.events import RunComplete, agent_error
 from bullpen.schema.session import PLACEHOLDER_TITLES, Session
-from bullpen.store import log as event_log
 from bullpen.store import prompts, sessions
 from bullpen.store.prompts import NewRow, Prompt
 from bullpen.store.tx import Tx, Work
@@ -80,6 +79,7 @@ class Runner:
         """Who waits for a summary."""
         self._naming: set[str] = set()
         self._histories = Histories(services.store, services.workspace)
+        self._resumed = False
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -141,6 +141,9 @@ class Runner:
     async def resume(self) -> None:
         """Run what was accepted before the workspace was last closed."""
         workspace = self._services.workspace
+        if not self._resumed:
+            self._resumed = True
+            await take_up(self._services.store, workspace)
         for session in await self._services.store.read(lambda tx: prompts.sessions_waiting(tx, workspace)):
             self.wake(session)
 
@@ -159,6 +162,7 @@ class Runner:
             if drop_queue:
                 for session in await prompts.sessions_waiting(tx, workspace):
                     await queue.cancel(tx, workspace, session)
+            await prompts.absolve(tx, workspace)
 
         try:
             await self._services.store.write(work, reserved=True)
@@ -402,14 +406,5 @@ async def _fail_next(tx: Tx, workspace: str, session: str, error: Exception) -> 
 
 
 async def _fail_prompt(tx: Tx, workspace: str, prompt: Prompt, error: Exception) -> Begun:
-    """A prompt that cannot begin ends with an error and leaves no rows."""
-    await prompts.end(tx, workspace, prompt.seq, "failed")
-    if prompt.queued:
-        await prompts.queue_changed(tx, workspace, prompt.session)
-    if prompt.kind == "prompt":
-        why = str(error) or type(error).__name__
-        failure = agent_error(prompt.session, prompt.run_id, why)
-        await event_log.append(tx, workspace, failure, "created", key=prompt.session)
-        done = RunComplete(session_id=prompt.session, run_id=prompt.run_id, message_id="", error=why)
-        await event_log.append(tx, workspace, done, "updated", key=str(prompt.seq))
+    await endings.refuse(tx, workspace, prompt, str(error) or type(error).__name__)
     return Begun(prompt, error=error)

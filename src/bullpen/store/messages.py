@@ -100,6 +100,17 @@ async def open_of_turn(tx: Tx, workspace: str, turn: int) -> list[Message]:
     return [await _whole(tx, row) for row in rows]
 
 
+async def open_ids(tx: Tx, workspace: str, turn: int) -> list[tuple[str, str]]:
+    """Their ids and sessions alone, oldest first."""
+    rows = await tx.rows(
+        """SELECT id, session FROM messages WHERE workspace = $1 AND turn = $2 AND finished = 0
+           ORDER BY position""",
+        workspace,
+        turn,
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 async def answered_calls(tx: Tx, workspace: str, session: str, after: str) -> set[str]:
     """The ids of the calls that have a result in the rows after a message."""
     rows = await tx.rows(

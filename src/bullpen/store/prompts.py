@@ -48,14 +48,15 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     turn: int
     attempts: int
+    """How often it was set about, this time included: to begin it while it waits, to end it once it runs."""
     queued: bool
     """It had to wait behind another, so the room was shown a queue with it in."""
     created_at: int
 
     @property
     def folds(self) -> bool:
-        """Whether it may join a running turn instead of having its own."""
-        return self.kind == "prompt" and not self.own_run_id
+        """Whether it may share a turn. What the server did not survive once is tried again alone."""
+        return self.kind == "prompt" and not self.own_run_id and self.attempts <= 1
 
 
 class NewRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +96,7 @@ async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
     await tx.run(
         """INSERT INTO prompts (workspace, seq, position, kind, session, author, run_id, own_run_id, idempotency_key,
                permissions, interactive, text, attachments, state, turn, attempts, queued, created_at, ended_at)
-           VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'accepted', 0, 0, $13, $14, 0)""",
+           VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'accepted', 0, 1, $13, $14, 0)""",
         workspace,
         seq,
         new.kind,
@@ -178,11 +179,22 @@ async def any_unfinished(tx: Tx, workspace: str) -> bool:
 async def activate(tx: Tx, workspace: str, seq: int, turn: int) -> None:
     """Give the prompt a turn: its own, or the one it joins."""
     await tx.run(
-        "UPDATE prompts SET state = 'active', turn = $3, attempts = attempts + 1 WHERE workspace = $1 AND seq = $2",
+        "UPDATE prompts SET state = 'active', turn = $3, attempts = 1 WHERE workspace = $1 AND seq = $2",
         workspace,
         seq,
         turn,
     )
+
+
+async def count_attempt(tx: Tx, workspace: str, seq: int) -> None:
+    await tx.run(
+        "UPDATE prompts SET attempts = attempts + 1 WHERE workspace = $1 AND seq = $2", workspace, seq
+    )
+
+
+async def absolve(tx: Tx, workspace: str) -> None:
+    """The server leaves in peace: nothing that waits has done any harm."""
+    await tx.run("UPDATE prompts SET attempts = 0 WHERE workspace = $1 AND state = 'accepted'", workspace)
 
 
 async def end(tx: Tx, workspace: str, seq: int, state: State) -> None:
