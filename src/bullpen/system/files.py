@@ -4,20 +4,30 @@ A check of a path is worth nothing if a part of it can become a link before the 
 therefore resolve a path first (`paths.real`), decide on the result, and hand the result in here; the file is
 then reached step by step, and a step that has become a link is an error.
 
-A replaced file is whole or untouched: the new content is written beside it, synced and renamed. A file that
-somebody else changed in the meantime is left alone (`FileChanged`). All of this blocks: call it in a thread.
+A replaced file is whole or untouched: the new content is written beside it, synced, and changes places with it in
+one step. What then lies beside is what was replaced, and nobody finds it any more: if it is not what the caller has
+read, or somebody still has it open to write, the two change back (`FileChanged`). So no foreign edit is lost between
+a last look and the rename. All of this blocks: call it in a thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import fcntl
 import os
 import secrets
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from bullpen.system.failpoints import hit
+
+_RENAME_EXCHANGE = 2
+_NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
@@ -99,25 +109,31 @@ def read_file(path: Path, *, limit_bytes: int) -> tuple[bytes, Stamp]:
     return content, stamp_of(before)
 
 
-def replace_file(path: Path, content: bytes, *, expected: Stamp | None) -> Stamp:
+def replace_file(path: Path, content: bytes, *, expected: Stamp | None, before: bytes | None = None) -> Stamp:
     """Put the content at a real path, if the file is still as expected: None means that there is none.
 
-    Mode and owner of a file stay. Missing directories are made. Raises `FileChanged`, or OSError; the
-    file is then as it was.
+    `before` is what was read of it; a stamp alone does not tell two changes within one tick of the clock apart.
+    Mode and owner of a file stay. Missing directories are made. Raises `FileChanged`, or OSError; the file is
+    then as it was.
     """
     with open_directory(path.parent, create=expected is None) as parent:
         found = _look(path.name, parent)
         if (found and stamp_of(found)) != expected:
-            raise FileChanged(errno.EBUSY, "the file was changed meanwhile", str(path))
+            raise _changed(path)
         if found and not os.access(path.name, os.W_OK, dir_fd=parent):
             raise PermissionError(errno.EACCES, "the file is read-only", str(path))
         beside = f".bullpen-{secrets.token_hex(8)}"
+        written: Stamp | None = None
         try:
             written = _write_beside(beside, parent, content, found)
-            _swap(beside, path, parent, expected)
+            hit("file-written")
+            if expected is None:
+                _put(beside, path, parent)
+            else:
+                _swap(beside, path, parent, expected, before)
+            hit("file-swapped")
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=parent)
+            _remove_own(beside, parent, written)
             raise
         _sync_directory(parent)
     return written
@@ -139,6 +155,7 @@ def _write_beside(name: str, parent: int, content: bytes, like: os.stat_result |
     with open(fd, "wb") as file:
         file.write(content)
         file.flush()
+        hit("file-writing")
         if like is not None:
             _take_after(fd, like)
         os.fsync(fd)
@@ -153,23 +170,92 @@ def _take_after(fd: int, like: os.stat_result) -> None:
     os.fchmod(fd, stat.S_IMODE(like.st_mode))
 
 
-def _swap(beside: str, path: Path, parent: int, expected: Stamp | None) -> None:
-    """The last look comes right before the rename. A new file is linked in, which fails when one is there."""
-    if expected is None:
-        try:
-            os.link(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-        except FileExistsError:
-            raise FileChanged(errno.EBUSY, "the file was made meanwhile", str(path)) from None
-        except OSError as exc:
-            if exc.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                raise
-        else:
+def _remove_own(beside: str, parent: int, written: Stamp | None) -> None:
+    """Only what we wrote: when two edits of others met ours, one of theirs may lie there now."""
+    with contextlib.suppress(FileNotFoundError):
+        if written is None or os.stat(beside, dir_fd=parent, follow_symlinks=False).st_ino == written.inode:
             os.unlink(beside, dir_fd=parent)
-            return
-    found = _look(path.name, parent)
-    if (found and stamp_of(found)) != expected:
-        raise FileChanged(errno.EBUSY, "the file was changed meanwhile", str(path))
-    os.rename(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _put(beside: str, path: Path, parent: int) -> None:
+    """A new file is linked in, which fails when one is there."""
+    try:
+        os.link(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+    except FileExistsError:
+        raise _changed(path) from None
+    except OSError as exc:
+        if exc.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+            raise
+        if _look(path.name, parent) is not None:
+            raise _changed(path) from None
+        os.rename(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+    else:
+        os.unlink(beside, dir_fd=parent)
+
+
+def _swap(beside: str, path: Path, parent: int, expected: Stamp, before: bytes | None) -> None:
+    """Change places with the file, and back if it was not the one that was meant."""
+    hit("file-swapping")
+    try:
+        _exchange(beside, path.name, parent)
+    except FileNotFoundError:
+        raise _changed(path) from None
+    except OSError as exc:
+        if exc.errno not in _NOT_SUPPORTED:
+            raise
+        # This file system cannot: the last look comes right before the rename.
+        if not _is_still(path.name, parent, expected, before):
+            raise _changed(path) from None
+        os.rename(beside, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+        return
+    if not _is_still(beside, parent, expected, before):
+        _exchange(beside, path.name, parent)
+        raise _changed(path)
+    os.unlink(beside, dir_fd=parent)
+
+
+def _is_still(name: str, parent: int, expected: Stamp, before: bytes | None) -> bool:
+    """Whether this is the file that was read, and nobody is about to change it."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    except OSError:
+        return False
+    with open(fd, "rb") as file:
+        if _is_open_to_write(fd):
+            return False
+        if stamp_of(os.fstat(fd)) != expected:
+            return False
+        return before is None or file.read(len(before) + 1) == before
+
+
+def _is_open_to_write(fd: int) -> bool:
+    """A lease for reading is refused while somebody has the file open to write it."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        # Should somebody want the lease back, the signal for that must be one that does no harm.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as exc:
+        # Others mean: somebody else's file, or a file system without leases.
+        return exc.errno == errno.EAGAIN
+    return False
+
+
+def _exchange(one: str, other: str, parent: int) -> None:
+    """Two names change places, in one step. Raises OSError, also where that cannot be done."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
+    if rename(parent, os.fsencode(one), parent, os.fsencode(other), _RENAME_EXCHANGE) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), other)
+
+
+def _changed(path: Path) -> FileChanged:
+    return FileChanged(errno.EBUSY, "the file was changed meanwhile", str(path))
 
 
 def _sync_directory(parent: int) -> None:

@@ -52,7 +52,7 @@ async def write(params: WriteParams, ctx: ToolContext) -> Outcome:
         )
     except PermissionDenied as refusal:
         return Outcome(content=refusal.message, is_error=True, stop_turn=True, metadata=metadata)
-    await anyio.to_thread.run_sync(_save, path, real, after, stamp)
+    await anyio.to_thread.run_sync(_save, path, real, before, after, stamp)
     await ctx.files.record_change(path, before, after)
     verb = "Created" if stamp is None else "Replaced"
     return Outcome(
@@ -97,9 +97,9 @@ def _shown(path: Path, before: str, after: str) -> dict[str, Any]:
     return {name: text for name, text in shown.items() if text}
 
 
-def _save(path: Path, real: Path, content: str, expected: Stamp | None) -> None:
+def _save(path: Path, real: Path, before: str, after: str, expected: Stamp | None) -> None:
     try:
-        files.replace_file(real, content.encode(), expected=expected)
+        files.replace_file(real, after.encode(), expected=expected, before=before.encode())
     except files.FileChanged as exc:
         raise ToolFailed(
             f"{path} was changed by somebody else just now and has been left alone; view it again first"
