@@ -105,7 +105,7 @@ class Bullpen:
         self.arguments += arguments
         self.env |= env
         self.launch()
-        until(self._answers, "the server to answer")
+        until(self.answers, "the server to answer")
         return self
 
     def launch(self) -> None:
@@ -178,7 +178,8 @@ class Bullpen:
         """How many file descriptors the server process has."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether the server that was launched serves by now."""
         assert self.process.poll() is None, f"the server gave up: {self.log[-2000:]}"
         # Dialled by hand: httpcore forgets to close a socket that was refused.
         try:

@@ -86,17 +86,14 @@ class Stream:
         """Every line as it came, for clients that read lines and not events."""
         self.ended = False
         self._changed = threading.Condition()
+        self._listeners: list[Callable[[Seen], None]] = []
         self._thread: threading.Thread | None = None
         self.sock = connect(path)
-        fields = {"Host": "localhost", "Accept": "text/event-stream"} | (headers or {})
-        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        self.sock.sendall(f"GET {target} HTTP/1.1\r\n{head}\r\n".encode())
-        self._file = self.sock.makefile("rb")
-        self.status = int(self._file.readline().split()[1])
-        self.headers: dict[str, str] = {}
-        while line := self._file.readline().strip():
-            name, _, value = line.decode().partition(":")
-            self.headers[name.lower()] = value.strip()
+        try:
+            self._greet(target, headers or {})
+        except BaseException:
+            self.sock.close()
+            raise
         if self.status == 200:
             self.sock.settimeout(None)
             if read:
@@ -105,6 +102,22 @@ class Stream:
         else:
             self.body = json.loads(self._file.read(int(self.headers["content-length"])))
             self.cut()
+
+    def _greet(self, target: str, headers: dict[str, str]) -> None:
+        """Send the request and read the head of the answer."""
+        fields = {"Host": "localhost", "Accept": "text/event-stream"} | headers
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        self.sock.sendall(f"GET {target} HTTP/1.1\r\n{head}\r\n".encode())
+        self._file = self.sock.makefile("rb")
+        line = self._file.readline()
+        if not line:
+            self._file.close()
+            raise ConnectionResetError("the server hung up")
+        self.status = int(line.split()[1])
+        self.headers: dict[str, str] = {}
+        while line := self._file.readline().strip():
+            name, _, value = line.decode().partition(":")
+            self.headers[name.lower()] = value.strip()
 
     def cut(self) -> None:
         """Drop the connection without a word."""
@@ -162,6 +175,13 @@ class Stream:
             lambda e: check(e) and e.data["role"] == "assistant", f"an answer with {text!r}"
         ).data
 
+    def listen(self, listener: Callable[[Seen], None]) -> None:
+        """Call it with every event, from the first on."""
+        with self._changed:
+            for event in self.events:
+                listener(event)
+            self._listeners.append(listener)
+
     def wait_end(self) -> None:
         self._wait(lambda: self.ended, "the end of the stream", even_ended=True)
 
@@ -200,5 +220,8 @@ class Stream:
     def _add(self, event_id: str, envelope: dict[str, Any]) -> None:
         inner = envelope["payload"]
         with self._changed:
-            self.events.append(Seen(event_id, envelope["type"], inner["type"], inner["payload"]))
+            seen = Seen(event_id, envelope["type"], inner["type"], inner["payload"])
+            self.events.append(seen)
+            for listener in self._listeners:
+                listener(seen)
             self._changed.notify_all()
