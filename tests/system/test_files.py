@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bullpen.system import files
 from bullpen.system.files import FileChanged, NotRegular, read_file, replace_file
 
 
@@ -118,3 +120,23 @@ def test_a_failed_write_leaves_no_trace(place: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(OSError, match="No space"):
         replace_file(place / "f", b"new", expected=stamp)
     assert ((place / "f").read_text(), os.listdir(place)) == ("old", ["f"])
+
+
+def test_a_file_system_that_cannot_exchange_gets_a_last_look(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is replaced all the same, and a change that can be seen is respected."""
+
+    def cannot(one: str, other: str, parent: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(files, "_exchange", cannot)
+    file = place / "f"
+    file.write_text("old")
+    content, stamp = read_file(file, limit_bytes=100)
+    replace_file(file, b"new", expected=stamp, before=content)
+    assert (file.read_text(), os.listdir(place)) == ("new", ["f"])
+    content, stamp = read_file(file, limit_bytes=100)
+    with pytest.raises(FileChanged):
+        replace_file(file, b"more", expected=stamp, before=b"odd")
+    assert (file.read_text(), os.listdir(place)) == ("new", ["f"])

@@ -217,15 +217,15 @@ def _swap(beside: str, path: Path, parent: int, expected: Stamp, before: bytes |
 def _is_still(name: str, parent: int, expected: Stamp, before: bytes | None) -> bool:
     """Whether this is the file that was read, and nobody is about to change it."""
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        found = _look(name, parent)
+        if found is None or stamp_of(found) != expected:
+            return False
+        with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent), "rb") as file:
+            if _is_open_to_write(file.fileno()) or stamp_of(os.fstat(file.fileno())) != expected:
+                return False
+            return before is None or file.read(len(before) + 1) == before
     except OSError:
         return False
-    with open(fd, "rb") as file:
-        if _is_open_to_write(fd):
-            return False
-        if stamp_of(os.fstat(fd)) != expected:
-            return False
-        return before is None or file.read(len(before) + 1) == before
 
 
 def _is_open_to_write(fd: int) -> bool:

@@ -119,6 +119,18 @@ def test_who_has_the_file_open_to_write_is_not_cut_off(file: Path) -> None:
     assert os.listdir(file.parent) == ["shared.txt"]
 
 
+def test_what_is_no_file_any_more_stays_so(file: Path) -> None:
+    """A directory has taken the file's place; it is put back with all that is in it."""
+    process = edit(file, "file-swapping=stop", 1)
+    assert os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT) is not None
+    file.unlink()
+    file.mkdir()
+    (file / "inside").write_text("theirs")
+    process.send_signal(signal.SIGCONT)
+    assert process.communicate()[0].split() == ["conflict"]
+    assert ((file / "inside").read_text(), os.listdir(file.parent)) == ("theirs", ["shared.txt"])
+
+
 def test_a_file_removed_in_the_last_moment_stays_removed(file: Path) -> None:
     process = edit(file, "file-swapping=stop", 1)
     assert os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT) is not None
