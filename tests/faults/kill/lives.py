@@ -6,13 +6,11 @@ never has to look further back than that.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import random
 import signal
 import sqlite3
-import subprocess
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -127,13 +125,25 @@ class Lives:
         if not name:
             process.kill()
             return "random"
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # Longer than all the work that was planned takes.
-            process.wait(4.0)
-            assert process.returncode == -signal.SIGKILL, self._bullpen.log[-2000:]
-            return name
-        process.kill()
-        return f"not {name}"
+        until(lambda: process.poll() is not None or self._has_nothing_to_do(crowd), f"the death at {name}")
+        if process.poll() is None:
+            process.kill()
+            return f"not {name}"
+        assert process.returncode == -signal.SIGKILL, self._bullpen.log[-2000:]
+        return name
+
+    def _has_nothing_to_do(self, crowd: Crowd) -> bool:
+        """Whether everybody has done all that was planned: the failpoint will not be met any more."""
+        if crowd.is_busy:
+            return False
+        wire = Wire(self._bullpen.socket)
+        try:
+            status, agent, _ = wire.request("GET", f"{self._url}/agent")
+            return status == 200 and not agent["is_busy"]
+        except Gone:
+            return False
+        finally:
+            wire.close()
 
     def _bury(self, stream: Stream | None) -> None:
         self._bullpen.process.wait(LIMIT_S)
@@ -199,7 +209,7 @@ class Lives:
             steps += steps_of(sent, self._bullpen.home / "effects")
         for n in range(40):
             # The desk's prompts hold each other up for a moment, so that there is a queue.
-            steps.append({"when": f"#desk-{self._life - n}-", "say": "One moment.", "delay_ms": 40})
+            steps.append({"when": f"#desk-{self._life - n}-", "say": "One moment.", "delay_ms": 100})
         (self._project / "bullpen.json").write_text(json.dumps(config(steps)))
 
     # Rest

@@ -24,6 +24,9 @@ POINTS = [name for name in NAMES if name not in ELSEWHERE]
 OFTEN = {"committing": 17, "committed": 17, "text-grown": 3, "result-stored": 1, "model-asked": 2}
 """These come more than once in a life; later rounds wait for a later one."""
 
+TRIES = 3
+"""On a busy machine a moment may be missed: a prompt has begun before it could be edited."""
+
 ROUNDS = sized(1, 4)
 KILLS = sized(14, 1_000)
 GROUPS = sized(2, 8)
@@ -36,7 +39,10 @@ def test_killed_at_every_failpoint(home: Bullpen, figure: Figure, group: int) ->
     points = POINTS[group::4]
     for n in range(ROUNDS):
         for life, point in enumerate(points, start=1):
-            lives.live(f"{point}=kill@{1 + n * OFTEN.get(point, 0)}")
+            for _ in range(TRIES):
+                lives.live(f"{point}=kill@{1 + n * OFTEN.get(point, 0)}")
+                if lives.deaths[point] > n:
+                    break
             if life % REST_EVERY == 0:
                 lives.rest()
     lives.rest()
