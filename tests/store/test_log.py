@@ -10,8 +10,9 @@ from tests.store.conftest import SESSION, WORKSPACE
 
 from bullpen.schema.events import ConfigChanged, Keep
 from bullpen.schema.message import BORN_FINISHED, Message, Text, TextPart
-from bullpen.store import files, log, messages, sessions
+from bullpen.store import files, log, messages, prompts, sessions
 from bullpen.store.log import KEPT_EVENTS, KEPT_S, PAGE
+from bullpen.store.prompts import NewRow
 from bullpen.store.store import Store, open_store
 from bullpen.store.tx import Tx
 from bullpen.system.clock import SystemClock
@@ -141,7 +142,7 @@ async def test_a_deleted_row_is_not_replayed_and_its_deletion_is(store: Store) -
 
 async def _age(store: Store, up_to: int) -> None:
     async def work(tx: Tx) -> None:
-        await tx.run("UPDATE events SET at = $1 WHERE seq <= $2", tx.now - KEPT_S - 60, up_to)
+        await tx.run("UPDATE events SET at = $1 WHERE seq <= $2", tx.steady - KEPT_S - 60, up_to)
 
     await store.write(work, durable=False)
 
@@ -164,6 +165,43 @@ async def test_only_what_is_old_and_far_behind_is_forgotten(store: Store) -> Non
     tail, head = await _bounds(store)
     assert tail == head - KEPT_EVENTS
     assert await replayed(store, head - 3) == [head - 2, head - 1, head]
+
+
+class SetClock(SystemClock):
+    """A wall clock that somebody sets."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
+@pytest.mark.parametrize("step_s", [24 * 3600.0 + 60, -24 * 3600.0 - 60])
+async def test_a_clock_that_is_set_makes_nobody_forget(tmp_path: Path, step_s: float) -> None:
+    """R-35: what was told a moment ago is replayed, whatever the date is now, before and after a restart."""
+    clock = SetClock()
+    for events in (KEPT_EVENTS, 2000):
+        async with open_store(tmp_path, clock=clock, attached=lambda workspace, session: 0) as store:
+            await store.open_feed(WORKSPACE, "/p")
+            await append(store, events)
+            clock.ahead_s += step_s
+            await append(store, 2000)
+            assert (await _bounds(store))[0] == 1
+
+
+async def test_a_clock_that_is_set_makes_no_key_forgotten(tmp_path: Path) -> None:
+    """R-35: a prompt that is sent again a moment later is the same run, whatever the date is now."""
+    clock, runs = SetClock(), []
+    for run_id in ("r1", "r2"):
+        row = NewRow(session="s", text="hi", run_id=run_id, own_run_id=True, idempotency_key="k")
+        async with open_store(tmp_path, clock=clock, attached=lambda workspace, session: 0) as store:
+            await store.open_feed(WORKSPACE, "/p")
+            await append(store, 1)
+            seq, given = await store.write(partial(prompts.accept, workspace=WORKSPACE, new=row))
+            await store.write(partial(prompts.end, workspace=WORKSPACE, seq=seq, state="done"))
+        runs.append(given)
+        clock.ahead_s += KEPT_S + 60
+    assert runs == ["r1", "r1"]
 
 
 async def test_a_workspace_that_stays_open_forgets_too(store: Store) -> None:

@@ -74,7 +74,7 @@ async def answer(
         state,
         by,
         answer,
-        tx.now,
+        tx.steady,
     )
     await _notify(tx, workspace, ask, granted=state == "granted", by=by)
     return ask
@@ -84,7 +84,7 @@ async def close_turn(tx: Tx, workspace: str, turn: int) -> list[str]:
     """The turn is over: what it still asked dies, with a notice for every open dialog."""
     rows = await tx.rows(_SELECT + " AND turn = $2 AND state = 'open' ORDER BY seq", workspace, turn)
     for ask in map(_ask, rows):
-        await tx.run("UPDATE asks SET state = 'dead', answered_at = $2 WHERE id = $1", ask.id, tx.now)
+        await tx.run("UPDATE asks SET state = 'dead', answered_at = $2 WHERE id = $1", ask.id, tx.steady)
         await _notify(tx, workspace, ask, granted=False, by="")
     return [row[0] for row in rows]
 
@@ -186,7 +186,7 @@ async def intend(tx: Tx, workspace: str, *, turn: int, message: str, call: str, 
         message,
         call,
         fingerprint,
-        tx.now,
+        tx.steady,
     )
 
 
@@ -246,9 +246,9 @@ def _ask(row: Row) -> Ask:
 
 async def prune(tx: Tx, workspace: str) -> None:
     """Forget what was asked, and what was intended by turns that are over, longer ago than the log reaches back."""
-    before = tx.now - log.KEPT_S
+    before = tx.steady - log.KEPT_S
     await tx.run(
-        "DELETE FROM asks WHERE workspace = $1 AND state <> 'open' AND created_at < $2", workspace, before
+        "DELETE FROM asks WHERE workspace = $1 AND state <> 'open' AND answered_at < $2", workspace, before
     )
     await tx.run(
         """DELETE FROM intents WHERE workspace = $1 AND at < $2 AND NOT EXISTS (SELECT 1 FROM prompts AS p

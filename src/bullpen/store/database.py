@@ -90,6 +90,7 @@ class Database:
         self._loop = asyncio.get_running_loop()
         self._writes: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._steady_from = _last_event_at(self._writer, clock) - clock.monotonic()
         self._closed = False
         self._start()
 
@@ -245,7 +246,7 @@ class Database:
 
     def _run_unit(self, request: _Request, facts: list[Fact], *, alone: bool) -> None:
         request.error = None
-        tx = SqliteTx(self._writer, int(self._clock.time()), self._attached)
+        tx = self._tx(self._writer)
         if not alone:
             self._writer.execute("SAVEPOINT unit")
         try:
@@ -263,6 +264,10 @@ class Database:
             facts.extend(tx.facts)
         if not alone:
             self._writer.execute("RELEASE unit")
+
+    def _tx(self, connection: apsw.Connection) -> SqliteTx:
+        steady = int(self._steady_from + self._clock.monotonic())
+        return SqliteTx(connection, int(self._clock.time()), steady, self._attached)
 
     def _set_synchronous(self, level: str) -> None:
         if level != self._synchronous:
@@ -364,7 +369,7 @@ class Database:
             request.error = self._trouble
             return
         try:
-            tx = SqliteTx(connection, int(self._clock.time()), self._attached)
+            tx = self._tx(connection)
             connection.execute("BEGIN")
             try:
                 request.result = drive(request.work(tx))
@@ -443,6 +448,14 @@ class _Reader:
         if self.connection is not None:
             close(self.connection)
             self.connection = None
+
+
+def _last_event_at(connection: apsw.Connection, clock: Clock) -> float:
+    """Where the steady clock stopped; a new database begins with the time of day."""
+    last = connection.execute(
+        "SELECT max(e.at) FROM workspaces AS w JOIN events AS e ON e.workspace = w.id AND e.seq = w.head"
+    ).fetchall()[0][0]
+    return clock.time() if last is None else float(str(last))
 
 
 class _UnitFailed(Exception):

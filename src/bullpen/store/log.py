@@ -18,7 +18,8 @@ from bullpen.store.tx import Row, Tx
 
 KEPT_EVENTS = 10_000
 KEPT_S = 24 * 3600
-"""A client that was away for no longer than this, or missed no more than that, can be replayed to."""
+"""A client that was away for no longer than this, or missed no more than that, can be replayed to. The time is that
+in which the database was open: what the wall clock does meanwhile, and how long nobody ran a server, do not count."""
 
 PRUNE_EVERY = 1000
 """A workspace that stays open for months must not keep them all."""
@@ -78,7 +79,7 @@ async def append(
         key,
         keep,
         None if by_reference else body,
-        tx.now,
+        tx.steady,
     )
     tx.publish(Fact(workspace, kind, action, key, body, seq, live))
     if seq % PRUNE_EVERY == 0:
@@ -173,7 +174,7 @@ async def prune(tx: Tx, workspace: str) -> None:
         return
     keep_from = row[0] - KEPT_EVENTS
     recent = await tx.row(
-        "SELECT min(seq) FROM events WHERE workspace = $1 AND at >= $2", workspace, tx.now - KEPT_S
+        "SELECT min(seq) FROM events WHERE workspace = $1 AND at >= $2", workspace, tx.steady - KEPT_S
     )
     if recent is not None and recent[0] is not None:
         keep_from = min(keep_from, recent[0])

@@ -205,7 +205,7 @@ async def end(tx: Tx, workspace: str, seq: int, state: State) -> None:
         workspace,
         seq,
         state,
-        tx.now,
+        tx.steady,
         # They are in the message by now; a second copy of every picture would stay for a day.
         b"[]",
     )
@@ -249,7 +249,7 @@ async def prune(tx: Tx, workspace: str) -> None:
         """DELETE FROM prompts WHERE workspace = $1 AND ended_at < $2
            AND state NOT IN ('accepted', 'active')""",
         workspace,
-        tx.now - log.KEPT_S,
+        tx.steady - log.KEPT_S,
     )
 
 

@@ -18,9 +18,12 @@ T = TypeVar("T")
 class SqliteTx:
     """`Tx` on a connection; its coroutines never suspend."""
 
-    def __init__(self, connection: apsw.Connection, now: int, attached: Callable[[str, str], int]) -> None:
+    def __init__(
+        self, connection: apsw.Connection, now: int, steady: int, attached: Callable[[str, str], int]
+    ) -> None:
         self._connection = connection
         self.now = now
+        self.steady = steady
         self.attached = attached
         self.facts: list[Fact] = []
 

@@ -22,6 +22,10 @@ class Tx(Protocol):
     now: int
     """Seconds since the epoch, the same for the whole transaction."""
 
+    steady: int
+    """Seconds by a clock that nobody sets: it runs while the database is open and goes on where it stopped. For
+    what is kept for a time, which a step of the wall clock must neither shorten nor lengthen."""
+
     attached: Callable[[str, str], int]
     """How many clients look at a session: (workspace, session) → count."""
 
