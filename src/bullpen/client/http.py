@@ -57,11 +57,20 @@ class Connection:
     Every call raises `ServerUnreachable` when no answer came, else the error that the server named.
     """
 
-    def __init__(self, address: Address, *, token: str = "", client_id: str = "", name: str = "") -> None:
-        """`client_id` and `name` tell the server, and through it the others, who does what."""
+    def __init__(
+        self,
+        address: Address,
+        *,
+        token: str = "",
+        client_id: str = "",
+        name: str = "",
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`client_id` and `name` tell the server, and through it the others, who does what. `transport` is how
+        requests travel, where that is not to follow from the address."""
         self.address = address
         self._http = httpx2.AsyncClient(
-            transport=_transport(address),
+            transport=transport or _transport(address),
             base_url=_base_url(address),
             headers=_headers(token, client_id, name),
             timeout=CALL_TIMEOUT,

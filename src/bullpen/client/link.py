@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -140,7 +139,7 @@ class Link:
         may_repeat: Callable[[ServerUnreachable], bool] = always,
     ) -> Answer:
         """Call `path` below the workspace, again after each loss of the link for `patience_s` (None: for ever)."""
-        ends = None if patience_s is None else time.monotonic() + patience_s
+        ends = None if patience_s is None else anyio.current_time() + patience_s
         pauses = Backoff(self._rng)
         while True:
             self._check()
@@ -152,12 +151,12 @@ class Link:
                 if not may_repeat(exc):
                     raise
                 lost = exc
-            if ends is not None and time.monotonic() >= ends:
+            if ends is not None and anyio.current_time() >= ends:
                 raise lost
             await anyio.sleep(min(pauses.pause_s(), 1.0))
             if ends is None:
                 self._wanted.set()
-            with anyio.move_on_after(None if ends is None else ends - time.monotonic()):
+            with anyio.move_on_after(None if ends is None else ends - anyio.current_time()):
                 await self._wait_up()
 
     async def _call_once(

@@ -26,10 +26,13 @@ FULL_PAUSE_S = 0.02
 class UnixTransport(httpx2.AsyncBaseTransport):
     """Sends every request to the server behind one socket."""
 
-    def __init__(self, path: str, limits: httpx2.Limits) -> None:
+    def __init__(
+        self, path: str, limits: httpx2.Limits, backend: httpcore2.AsyncNetworkBackend | None = None
+    ) -> None:
+        """`backend` is how connections are made: to the socket at `path`, unless something else is said."""
         self._pool = httpcore2.AsyncConnectionPool(
             uds=path,
-            network_backend=_Backend(),
+            network_backend=backend or _Backend(),
             max_connections=limits.max_connections,
             max_keepalive_connections=limits.max_keepalive_connections,
             keepalive_expiry=limits.keepalive_expiry,

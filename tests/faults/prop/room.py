@@ -224,12 +224,14 @@ class Room:
 
     # The model
 
-    def steps(self) -> list[Answering]:
-        """Answers that the model is asked for and has not given."""
+    def steps(self, session: int | None = None) -> list[Answering]:
+        """Answers that the model is asked for and has not given, in one session or in all and their sub-agents'."""
         while not self.puppet.asked.empty():
             self._steps.append(self.puppet.asked.get_nowait())
         self._steps = [s for s in self._steps if not s.closed.is_set()]
-        return self._steps
+        if session is None:
+            return self._steps
+        return [s for s in self._steps if s.request.session_id == self.sessions[session]]
 
     # What is stored
 

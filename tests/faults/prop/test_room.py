@@ -143,11 +143,16 @@ class Machine(RuleBasedStateMachine):
 
         assert set(self.do(work)) == {self.keys[key]}, "a key was given to two runs"
 
-    @rule(session=sessions_)
-    def cancel(self, session: int) -> None:
+    @rule(session=sessions_, words=st.integers(0, 6))
+    def cancel(self, session: int, words: int) -> None:
+        """While the model may be in the middle of a sentence."""
         before = list(self.accepted[session])
         self.cancellable.update(before)
-        self.do(lambda: self._cancel(session))
+
+        async def work() -> None:
+            await asyncio.gather(self._cancel(session), self._talk(session, words))
+
+        self.do(work)
         self._cover(before)
 
     @rule(session=sessions_, own=st.booleans())
@@ -167,8 +172,18 @@ class Machine(RuleBasedStateMachine):
 
     async def _cancel(self, session: int) -> None:
         workspace = await self.room.workspace()
+        answering = self.room.steps(session)
         await workspace.cancel(self.room.sessions[session])
         total["cancels"] += 1
+        await asyncio.sleep(0.1)
+        assert all(step.closed.is_set() for step in answering), "a cancel left the model talking"
+
+    async def _talk(self, session: int, words: int) -> None:
+        for _ in range(words):
+            for step in self.room.steps(session):
+                self.count += 1
+                step.say(f"w{self.count} ")
+            await asyncio.sleep(0.002)
 
     def _cover(self, runs: list[str]) -> None:
         states = self.room.states()
