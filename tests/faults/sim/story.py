@@ -228,7 +228,12 @@ class Story:
             case "withdraw":
                 await person.withdraw(session)
             case "summary":
-                await person.summarize(session)
+                await asyncio.gather(person.summarize(session), self._think_better_of_it(person, session))
+
+    async def _think_better_of_it(self, person: Person, session: str) -> None:
+        if self.world.chance(50):
+            await asyncio.sleep(self.world.rng.random())
+            await person.cancel(session, self.records.where(session, self.agent))
 
     async def _crash_after_cancel(self) -> None:
         self.world.tally["cancel followed by a crash"] += 1

@@ -33,7 +33,7 @@ from tests.campaign import sized
 from tests.conftest import Figure
 from tests.faults.sim.story import Outcome, run_seed
 
-PARTS = 8
+PARTS = sized(3, 8)
 """The campaign in pieces that several processes can share."""
 
 SEEDS = sized(300, 20_000)
@@ -95,6 +95,7 @@ def live_through(seeds: range) -> list[Outcome]:
     return outcomes
 
 
+@pytest.mark.timeout(sized(300, 3600))
 @pytest.mark.parametrize("part", range(PARTS))
 def test_seeds(part: int, figure: Figure) -> None:
     outcomes = live_through(range(part, SEEDS, PARTS))
@@ -102,7 +103,7 @@ def test_seeds(part: int, figure: Figure) -> None:
     cancels = sum(tally[f"cancel {met}"] for met in MET[:-1])
     worlds = f"{len(outcomes):,} worlds"
     assert all(tally[kind] for kind in MISFORTUNES), tally
-    assert all(tally[f"cancel {met}"] for met in MET) or len(outcomes) < 100, tally
+    assert all(tally[f"cancel {met}"] for met in MET), tally
     figure(
         "R-03", "SIM", f"0 inversions in {tally['prompts']:,} prompts, {worlds}, {tally['crashes']:,} crashes"
     )
@@ -124,6 +125,7 @@ def test_seeds(part: int, figure: Figure) -> None:
     figure("R-35", "SIM", f"0 wrongly expired in {worlds} with {steps}")
 
 
+@pytest.mark.timeout(sized(300, 3600))
 def test_the_same_seed_is_the_same_world(figure: Figure) -> None:
     """Event for event, with the same ids at the same times, in another process with other hashes and addresses."""
     count = sized(6, 100)

@@ -152,6 +152,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.timeout(sized(300, 3600))
 def test_a_dead_network_is_known_on_both_sides(figure: Figure) -> None:
     client_s = server_s = 0.0
     with memory() as base:

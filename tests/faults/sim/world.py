@@ -27,12 +27,17 @@ from anyio._backends import _asyncio as anyio_asyncio
 from bullpen import broker
 from bullpen.broker import Fact
 from bullpen.errors import StoreBusy, StoreError, StoreFull
+from bullpen.store import log
 from bullpen.store.database import MAX_BATCH, Database, _Request
 
 T = TypeVar("T")
 
 BIRTH = 1_800_000_000.0
 """The wall clock's time when a world begins."""
+
+TAILS_BYTES = (1_000, 8_000, broker.TAIL_BYTES)
+PAGES = (3, 20, log.PAGE)
+"""How much of the past is kept in memory, and how much of it is read at once, in these worlds."""
 
 MOST_ROUNDS = 400_000
 """A world that turns more often than this, some hundred times the usual, goes round in circles."""
@@ -75,7 +80,8 @@ class World:
 @contextmanager
 def seeded(world: World) -> Iterator[None]:
     """What the kernel and the allocator decide elsewhere comes from the seed: random bytes, and the order in which sets of
-    objects are walked through, which depends on where in memory they happen to lie."""
+    objects are walked through, which depends on where in memory they happen to lie. So do two sizes whose borders a short
+    story would not meet."""
     numbers = itertools.count(1)
     source = random.Random(world.seed ^ 0x5EED)
 
@@ -101,6 +107,8 @@ def seeded(world: World) -> Iterator[None]:
             mock.patch.object(random, "_urandom", source.randbytes),
             mock.patch.object(anyio_asyncio, "CancelScope", NumberedScope),
             mock.patch.object(broker.Subscription, "__hash__", numbered),
+            mock.patch.object(broker, "TAIL_BYTES", source.choice(TAILS_BYTES)),
+            mock.patch.object(log, "PAGE", source.choice(PAGES)),
         ):
             yield
     finally:
