@@ -284,11 +284,11 @@ async def test_an_older_file_is_backed_up_and_brought_along(tmp_path: Path) -> N
     async with database(tmp_path, migrations=(*MIGRATIONS, NOTES)) as opened:
         assert await keys(opened) == {"old"}
         await opened.write(_note)
-    backup = tmp_path / "bullpen.db.before-2"
+    backup = tmp_path / f"bullpen.db.before-{len(MIGRATIONS) + 1}"
     assert (backup.stat().st_mode & 0o777) == 0o600
     old = apsw.Connection(str(backup))
     assert old.execute("SELECT key FROM meta WHERE key = 'old'").fetchall() == [("old",)]
-    assert old.execute("PRAGMA user_version").fetchall() == [(1,)]
+    assert old.execute("PRAGMA user_version").fetchall() == [(len(MIGRATIONS),)]
     assert old.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     old.close()
 

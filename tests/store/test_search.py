@@ -156,7 +156,7 @@ async def test_the_backup_before_a_migration_can_still_be_searched(store: Store,
         migrations=(*MIGRATIONS, Migration("more", ("CREATE TABLE more (id TEXT)",))),
     )
     await later.close()
-    backup = apsw.Connection(str(copy / "bullpen.db.before-2"))
+    backup = apsw.Connection(str(copy / f"bullpen.db.before-{len(MIGRATIONS) + 1}"))
     try:
         rows = backup.execute(
             """SELECT m.id FROM message_search JOIN messages AS m ON m.rowid = message_search.rowid
@@ -165,5 +165,5 @@ async def test_the_backup_before_a_migration_can_still_be_searched(store: Store,
     finally:
         backup.close()
     assert rows == [("b17",)]
-    kept, remade = index_of(copy / "bullpen.db.before-2")
+    kept, remade = index_of(copy / f"bullpen.db.before-{len(MIGRATIONS) + 1}")
     assert kept == remade

@@ -1,7 +1,8 @@
 """The numbered log: every durable change of a workspace, gapless, in the order it happened.
 
 A row holds the payload's JSON, except where the payload is a row that no longer changes (a finished
-message, a file version): then it names that row.
+message, a file version): then it names that row. Of an object's `latest` states only the last is kept; the ones before
+it stay as empty rows. Otherwise a long message would be stored anew with every call it makes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ PAGE_BYTES = 96 * 1024
 """What is read at a time for a replay, at least one event: bounds what one reconnecting client costs in memory, also
 when it stops reading in the middle."""
 
+
+_REPLACED = frozenset({"message", "queue_changed"})
+"""Kinds whose states may be large; a session is small, and changes too often to look for its last one."""
 
 _FILE = ("id", "session_id", "path", "content", "version", "created_at", "updated_at")
 
@@ -70,6 +74,8 @@ async def append(
     numbered = await tx.row("UPDATE workspaces SET head = head + 1 WHERE id = $1 RETURNING head", workspace)
     assert numbered is not None, "an event needs a workspace that has been opened once"
     seq = int(numbered[0])
+    if kind in _REPLACED:
+        await _empty_last(tx, workspace, kind, key)
     await tx.run(
         "INSERT INTO events (workspace, seq, kind, action, key, keep, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         workspace,
@@ -85,6 +91,18 @@ async def append(
     if seq % PRUNE_EVERY == 0:
         await prune(tx, workspace)
     return seq
+
+
+async def _empty_last(tx: Tx, workspace: str, kind: str, key: str) -> None:
+    """What follows replaces the last state of the object that was logged."""
+    await tx.run(
+        """UPDATE events SET body = x'' WHERE workspace = $1 AND seq = (
+               SELECT seq FROM events WHERE workspace = $1 AND kind = $2 AND key = $3
+               AND keep = 'latest' AND kind <> 'session' ORDER BY seq DESC LIMIT 1)""",
+        workspace,
+        kind,
+        key,
+    )
 
 
 def announce(tx: Tx, workspace: str, payload: Wire, action: Action, *, key: str = "") -> None:
@@ -148,8 +166,10 @@ async def _last_of_page(tx: Tx, workspace: str, after: int) -> int:
 
 
 async def _body(tx: Tx, workspace: str, row: Row) -> bytes | None:
-    """The payload as it is told now; None when the row it named has been deleted since."""
+    """The payload as it is told now; None when it was replaced, or the row it named has been deleted since."""
     _, kind, action, key, _, body, *file = row
+    if body == b"":
+        return None
     if kind == "file":
         return None if file[0] is None else encode(FileVersion(**dict(zip(_FILE, file, strict=True))))
     if kind == "session" and action != "deleted" and body is not None:

@@ -22,6 +22,9 @@ from bullpen.schema.wire import encode
 from bullpen.store import log, search, sessions
 from bullpen.store.tx import Row, Tx
 
+JOINED_CHUNKS = 128
+"""As many chunks of an open message become one row."""
+
 
 async def insert(
     tx: Tx, workspace: str, message: Message, *, turn: int = 0, live: Live | None = None
@@ -73,14 +76,35 @@ async def rewrite(tx: Tx, workspace: str, message: Message, *, live: Live | None
 
 
 async def append_chunk(tx: Tx, message_id: str, part: str, text: str) -> None:
-    await tx.run(
+    row = await tx.row(
         """INSERT INTO chunks (message, n, part, text, at)
-           VALUES ($1, (SELECT coalesce(max(n), 0) + 1 FROM chunks WHERE message = $1), $2, $3, $4)""",
+           VALUES ($1, (SELECT coalesce(max(n), 0) + 1 FROM chunks WHERE message = $1), $2, $3, $4) RETURNING n""",
         message_id,
         part,
         text,
         tx.now,
     )
+    assert row is not None
+    if row[0] % JOINED_CHUNKS == 0:
+        await _join_chunks(tx, message_id, row[0] - JOINED_CHUNKS)
+
+
+async def _join_chunks(tx: Tx, message_id: str, after: int) -> None:
+    """One row per part for what was said after a chunk: a row takes many times the room of a word."""
+    rows = await tx.rows(
+        "SELECT n, part, text, at FROM chunks WHERE message = $1 AND n > $2 ORDER BY n", message_id, after
+    )
+    await tx.run("DELETE FROM chunks WHERE message = $1 AND n > $2", message_id, after)
+    for part in dict.fromkeys(row[1] for row in rows):
+        of_part = [row for row in rows if row[1] == part]
+        await tx.run(
+            "INSERT INTO chunks (message, n, part, text, at) VALUES ($1, $2, $3, $4, $5)",
+            message_id,
+            of_part[-1][0],
+            part,
+            "".join(row[2] for row in of_part),
+            of_part[0][3],
+        )
 
 
 async def get(tx: Tx, message_id: str) -> Message | None:

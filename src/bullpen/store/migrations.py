@@ -83,5 +83,13 @@ _FOUNDATION = (
         PRIMARY KEY (workspace, session, path))""",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("foundation", (*_FOUNDATION, *search.TABLES)),)
+_SUPERSEDED = (
+    # Finds the state of an object that a new one replaces in the log.
+    "CREATE INDEX events_latest ON events (workspace, kind, key, seq) WHERE keep = 'latest' AND kind <> 'session'",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration("foundation", (*_FOUNDATION, *search.TABLES)),
+    Migration("superseded states", _SUPERSEDED),
+)
 """Append only: a released step never changes."""

@@ -177,12 +177,14 @@ async def any_unfinished(tx: Tx, workspace: str) -> bool:
 
 
 async def activate(tx: Tx, workspace: str, seq: int, turn: int) -> None:
-    """Give the prompt a turn: its own, or the one it joins."""
+    """Give the prompt a turn: its own, or the one it joins. From here on its message holds the attachments."""
     await tx.run(
-        "UPDATE prompts SET state = 'active', turn = $3, attempts = 1 WHERE workspace = $1 AND seq = $2",
+        """UPDATE prompts SET state = 'active', turn = $3, attempts = 1, attachments = $4
+           WHERE workspace = $1 AND seq = $2""",
         workspace,
         seq,
         turn,
+        b"[]",
     )
 
 

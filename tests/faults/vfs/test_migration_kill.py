@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.campaign import sized
 from tests.conftest import Figure
+from tests.faults.gold.dumps import TABLES, dump
+from tests.faults.gold.test_gold import GOLD, unpack
 from tests.faults.vfs import migrating
-from tests.store.dumps import TABLES, dump
-from tests.store.test_gold import GOLD, unpack
 
 from bullpen.errors import StoreTooNew
 from bullpen.store.migrations import MIGRATIONS

@@ -1,4 +1,7 @@
-"""Write the gold file of the present schema: a small workspace with turns, calls, cancels and a queue."""
+"""Write the gold file of the present schema: a small workspace with turns, calls, cancels and a queue.
+
+A gold file is a database as a released version left it; every later version has to open it, so it never changes.
+"""
 
 from __future__ import annotations
 

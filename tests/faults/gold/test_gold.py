@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from tests.conftest import Figure
 from tests.engine.bench import open_bench
+from tests.faults.gold.dumps import dump, schema
 from tests.faults.vfs.checker import look_over
 from tests.faults.vfs.workload import Workload
-from tests.store.dumps import dump, schema
 
 from bullpen.errors import StoreError
 from bullpen.store.migrations import MIGRATIONS
 from bullpen.store.sqlite import copy
 from bullpen.store.store import DATABASE_NAME
 
-GOLD = sorted((Path(__file__).parent / "gold").glob("*.db.gz"))
+GOLD = sorted(Path(__file__).parent.glob("*.db.gz"))
 
 
 def unpack(gold: Path, directory: Path) -> Path:
@@ -32,7 +32,7 @@ def unpack(gold: Path, directory: Path) -> Path:
 
 
 def test_every_schema_has_its_gold_file() -> None:
-    """A new migration brings one along: `python -m tests.store.gold`."""
+    """A new migration brings one along: `python -m tests.faults.gold`."""
     assert [file.name for file in GOLD] == [f"{n:04}.db.gz" for n in range(1, len(MIGRATIONS) + 1)]
 
 
