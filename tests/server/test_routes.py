@@ -104,7 +104,13 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     (f"GET {S}", None, SESSION, ("session", "s1")),
     (f"PUT {S}", {"id": "s2", "title": "t"}, SESSION, ("change_session", "s1", SessionChange(title="t"))),
     (f"DELETE {S}", None, "", ("delete_session", "s1")),
-    (f"GET {S}/messages", None, "[]", ("messages", "s1")),
+    (f"GET {S}/messages", None, "[]", ("messages", "s1", {"limit": 0, "before": ""})),
+    (
+        f"GET {S}/messages?limit=5&before=m1",
+        None,
+        "[]",
+        ("messages", "s1", {"limit": 5, "before": "m1"}),
+    ),
     (f"GET {S}/messages/user", None, "[]", ("user_messages", "s1")),
     (f"GET {W}/messages/user", None, "[]", ("user_messages", None)),
     (

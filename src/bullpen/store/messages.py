@@ -187,6 +187,19 @@ async def list_json(tx: Tx, workspace: str, session: str) -> bytes:
     return await _join(tx, rows)
 
 
+async def page_json(tx: Tx, workspace: str, session: str, limit: int, before: str) -> bytes:
+    """The last messages before one, or of all; as `list_json`. An unknown one has none before it."""
+    rows = await tx.rows(
+        """SELECT id, finished, body FROM messages WHERE workspace = $1 AND session = $2
+           AND ($3 = '' OR position < (SELECT position FROM messages WHERE id = $3)) ORDER BY position DESC LIMIT $4""",
+        workspace,
+        session,
+        before,
+        limit,
+    )
+    return await _join(tx, rows[::-1])
+
+
 async def user_json(tx: Tx, workspace: str, session: str | None) -> bytes:
     """What people wrote, newest first, in one session or in all top-level ones."""
     if session is not None:

@@ -261,8 +261,10 @@ class Workspace:
     async def delete_session(self, session_id: str) -> None:
         await self._runner.delete_session(session_id)
 
-    async def messages(self, session_id: str) -> bytes:
-        return await self._read(lambda tx: messages.list_json(tx, self.id, session_id))
+    async def messages(self, session_id: str, *, limit: int = 0, before: str = "") -> bytes:
+        if not limit:
+            return await self._read(lambda tx: messages.list_json(tx, self.id, session_id))
+        return await self._read(lambda tx: messages.page_json(tx, self.id, session_id, limit, before))
 
     async def user_messages(self, session_id: str | None) -> bytes:
         return await self._read(lambda tx: messages.user_json(tx, self.id, session_id))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Limit = Annotated[int, Meta(ge=1, le=200)]
 """Two hundred hits are more than anybody reads; better words find the rest."""
 
+PageSize = Annotated[int, Meta(ge=0, le=1000)]
+"""Messages may be large: a thousand of them are already more than anybody wants at once."""
+
 
 @get("/v1/workspaces/{workspace_id}/sessions", access="watch")
 async def list_sessions(workspace: Workspace) -> list[Session]:
@@ -49,9 +52,11 @@ async def delete_session(workspace: Workspace, session_id: str) -> None:
 
 
 @get("/v1/workspaces/{workspace_id}/sessions/{session_id}/messages", access="watch", answer=list[Message])
-async def list_messages(workspace: Workspace, session_id: str) -> bytes:
-    """List the messages of a session, the oldest first."""
-    return await workspace.messages(session_id)
+async def list_messages(
+    workspace: Workspace, session_id: str, limit: PageSize = 0, before: str = ""
+) -> bytes:
+    """List the messages of a session, the oldest first: all, or the last `limit` of those before a message."""
+    return await workspace.messages(session_id, limit=limit, before=before)
 
 
 @get(
