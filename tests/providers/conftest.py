@@ -9,12 +9,11 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import httpx2
 import pytest
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.providers.base import ModelEvent, ModelRequest, ToolSpec, UserTurn
-from bullpen.providers.http import new_client
+from bullpen.providers.http import ModelClient
 from bullpen.providers.openai_compat import Limits, OpenAICompat
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -162,8 +161,8 @@ async def host(anyio_backend: Any) -> AsyncIterator[FakeHost]:
 
 
 @pytest.fixture
-async def http(anyio_backend: Any) -> AsyncIterator[httpx2.AsyncClient]:
-    async with new_client(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)) as client:
+async def http(anyio_backend: Any) -> AsyncIterator[ModelClient]:
+    async with ModelClient(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)) as client:
         yield client
 
 
@@ -171,7 +170,7 @@ Build = Callable[..., OpenAICompat]
 
 
 @pytest.fixture
-def provider(host: FakeHost, http: httpx2.AsyncClient) -> Build:
+def provider(host: FakeHost, http: ModelClient) -> Build:
     """A provider for the fake host; keyword arguments are settings, `limits` apart."""
 
     def build(limits: Limits | None = None, **settings: Any) -> OpenAICompat:

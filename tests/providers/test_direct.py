@@ -14,7 +14,7 @@ import trustme
 from tests.providers.conftest import Exchange, FakeHost
 
 from bullpen.providers.direct import UNREAD_BYTES
-from bullpen.providers.http import new_client
+from bullpen.providers.http import ModelClient
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -29,19 +29,19 @@ def answer(*pieces: bytes, then_close: bool = False) -> Any:
     return give
 
 
-async def test_an_answer_that_ends_with_the_connection(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_an_answer_that_ends_with_the_connection(host: FakeHost, http: ModelClient) -> None:
     host.will(answer(b"HTTP/1.0 200 OK\r\n\r\nall ", b"of it", then_close=True))
     assert (await http.post(host.url)).content == b"all of it"
 
 
-async def test_an_answer_that_promised_more(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_an_answer_that_promised_more(host: FakeHost, http: ModelClient) -> None:
     """A cut is no end."""
     host.will(answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", then_close=True))
     with pytest.raises(httpx2.RemoteProtocolError):
         await http.post(host.url)
 
 
-async def test_a_word_before_the_answer(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_a_word_before_the_answer(host: FakeHost, http: ModelClient) -> None:
     """Interim answers are passed over, and the connection can be used again."""
     host.will(
         answer(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + PLAIN)
@@ -52,7 +52,7 @@ async def test_a_word_before_the_answer(host: FakeHost, http: httpx2.AsyncClient
     assert host.connections == 1
 
 
-async def test_an_answer_that_nobody_asked_for(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_an_answer_that_nobody_asked_for(host: FakeHost, http: ModelClient) -> None:
     """What follows an answer is never taken for the next one."""
     host.will(answer(PLAIN + PLAIN.replace(b"ok", b"no")), answer(PLAIN))
     assert (await http.post(host.url)).content == b"ok"
@@ -60,7 +60,7 @@ async def test_an_answer_that_nobody_asked_for(host: FakeHost, http: httpx2.Asyn
     assert host.connections == 2
 
 
-async def test_a_kept_connection_that_the_host_closed(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_a_kept_connection_that_the_host_closed(host: FakeHost, http: ModelClient) -> None:
     host.will(answer(PLAIN, then_close=True), answer(PLAIN))
     assert (await http.post(host.url)).content == b"ok"
     await host.exchanges[0].writer.wait_closed()
@@ -75,13 +75,13 @@ async def test_a_kept_connection_that_the_host_closed(host: FakeHost, http: http
     assert host.connections == 2
 
 
-async def test_a_header_without_end(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_a_header_without_end(host: FakeHost, http: ModelClient) -> None:
     host.will(answer(b"HTTP/1.1 200 OK\r\n", *[b"X-A: %s\r\n" % (b"y" * 60_000)] * 8))
     with pytest.raises(httpx2.RemoteProtocolError):
         await http.post(host.url)
 
 
-async def test_what_is_not_read_makes_the_host_wait(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_what_is_not_read_makes_the_host_wait(host: FakeHost, http: ModelClient) -> None:
     size = 64 * UNREAD_BYTES
     progress = 0
 
@@ -103,20 +103,20 @@ async def test_what_is_not_read_makes_the_host_wait(host: FakeHost, http: httpx2
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0b"])
-async def test_no_line_is_smuggled_in(host: FakeHost, http: httpx2.AsyncClient, value: str) -> None:
+async def test_no_line_is_smuggled_in(host: FakeHost, http: ModelClient, value: str) -> None:
     with pytest.raises(httpx2.LocalProtocolError):
         await http.post(host.url, headers={"X-Key": value})
     assert host.connections == 0
 
 
-async def test_the_next_address_is_tried(host: FakeHost, http: httpx2.AsyncClient) -> None:
+async def test_the_next_address_is_tried(host: FakeHost, http: ModelClient) -> None:
     """`localhost` has an address of either kind; the host listens on one of them."""
     host.will(answer(PLAIN))
     url = host.url.replace("127.0.0.1", "localhost")
     assert (await http.post(url)).content == b"ok"
 
 
-async def test_nobody_is_there(http: httpx2.AsyncClient) -> None:
+async def test_nobody_is_there(http: ModelClient) -> None:
     with pytest.raises(httpx2.ConnectError):
         await http.post("http://127.0.0.1:1")
     with pytest.raises(httpx2.ConnectError):
@@ -145,7 +145,7 @@ async def test_tls(secure: tuple[str, trustme.CA]) -> None:
     url, authority = secure
     trust = ssl.create_default_context()
     authority.configure_trust(trust)
-    async with new_client(trust) as http:
+    async with ModelClient(trust) as http:
         assert (await http.post(url)).content == b"ok"
         with pytest.raises(httpx2.ConnectError, match="certificate"):
             await http.post(url.replace("localhost", "127.0.0.1"))
@@ -153,7 +153,7 @@ async def test_tls(secure: tuple[str, trustme.CA]) -> None:
 
 async def test_a_stranger_s_certificate(secure: tuple[str, trustme.CA]) -> None:
     url, _ = secure
-    async with new_client() as http:
+    async with ModelClient() as http:
         with pytest.raises(httpx2.ConnectError, match="certificate"):
             await http.post(url)
 
@@ -162,7 +162,7 @@ async def test_a_proxy_of_the_environment(host: FakeHost, monkeypatch: pytest.Mo
     """Far hosts are reached through it, this machine is not."""
     monkeypatch.setenv("http_proxy", host.url)
     host.will(answer(PLAIN))
-    async with new_client() as http:
+    async with ModelClient() as http:
         assert (await http.post("http://model.example/v1")).content == b"ok"
         assert (await http.post(f"{host.url}/v1")).content == b"ok"
     assert [e.target.split()[1] for e in host.exchanges] == ["http://model.example/v1", "/v1"]

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.config.usable import OFFLINE
 from bullpen.errors import ConfigError
 from bullpen.providers.demo import Demo
+from bullpen.providers.http import ModelClient
 from bullpen.providers.openai_compat import OpenAICompat
 from bullpen.providers.registry import build, known_types
 from bullpen.providers.scripted import Scripted
@@ -20,13 +20,13 @@ from bullpen.providers.scripted import Scripted
     ("kind", "expected"),
     [("openai-compat", OpenAICompat), ("ollama", OpenAICompat), ("scripted", Scripted), ("demo", Demo)],
 )
-async def test_types(http: httpx2.AsyncClient, kind: str, expected: type) -> None:
+async def test_types(http: ModelClient, kind: str, expected: type) -> None:
     assert isinstance(
         build(ProviderSettings(id="x", type=kind, base_url="http://127.0.0.1:1"), http), expected
     )
 
 
-async def test_an_unknown_type_names_the_known_ones(http: httpx2.AsyncClient) -> None:
+async def test_an_unknown_type_names_the_known_ones(http: ModelClient) -> None:
     with pytest.raises(ConfigError, match=r"unknown provider type 'nope'; known: demo, .*scripted"):
         build(ProviderSettings(id="x", type="nope"), http)
 

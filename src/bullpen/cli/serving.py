@@ -39,7 +39,7 @@ from bullpen.workspace.host import Host
 from bullpen.workspace.opening import Surroundings
 
 if TYPE_CHECKING:
-    import httpx2
+    from bullpen.providers.http import ModelClient
 
 log = logging.getLogger("bullpen")
 
@@ -147,13 +147,13 @@ class _Providers:
     """Makes providers when a turn first needs one; the HTTP client behind them is shared."""
 
     def __init__(self) -> None:
-        self._http: httpx2.AsyncClient | None = None
+        self._http: ModelClient | None = None
 
     def __call__(self, settings: ProviderSettings) -> Provider:
         from bullpen.providers import http, registry
 
         if self._http is None:
-            self._http = http.new_client()
+            self._http = http.ModelClient()
         return registry.build(settings, self._http)
 
 

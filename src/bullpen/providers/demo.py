@@ -30,7 +30,7 @@ from bullpen.providers.spoken import last_prompt, spoken, usage_of
 from bullpen.schema.message import ToolResult
 
 if TYPE_CHECKING:
-    import httpx2
+    from bullpen.providers.http import ModelClient
 
 PACE_S = 0.03
 """Between two words: quick enough not to bore, slow enough to be seen streaming."""
@@ -86,7 +86,7 @@ class Moment(msgspec.Struct, frozen=True):
 class Demo:
     """Gives the tour. Its one model is called `tour`."""
 
-    def __init__(self, settings: ProviderSettings, http: httpx2.AsyncClient | None = None) -> None:
+    def __init__(self, settings: ProviderSettings, http: ModelClient | None = None) -> None:
         pace_ms = settings.provider_options.get("pace_ms")
         self._pace_s = pace_ms / 1000 if isinstance(pace_ms, (int, float)) else PACE_S
 

@@ -34,6 +34,9 @@ NEXT_ADDRESS_S = 0.25
 """How long one address of a host may take before the next is tried beside it."""
 
 
+Headers = list[tuple[bytes, bytes]]
+
+
 class Origin(NamedTuple):
     scheme: str
     host: str
@@ -48,19 +51,25 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         self._idle: dict[Origin, list[Connection]] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        head = _head(request)
+        limits: dict[str, float | None] = request.extensions.get("timeout", {})
         body = await request.aread()
-        url = request.url
+        return await self.send(request.method, request.url, request.headers.raw, body, limits.get("connect"))
+
+    async def send(
+        self, method: str, url: httpx2.URL, headers: Headers, body: bytes, connect_limit_s: float | None
+    ) -> httpx2.Response:
+        """The answer as soon as its head is there. The headers are sent as they are, `Host` and all."""
+        head = _head(method, url, headers)
         origin = Origin(url.scheme, url.raw_host.decode("ascii"), url.port or _default_port(url.scheme))
-        connection = self._take(origin) or await self._connect(origin, _connect_limit_s(request))
+        connection = self._take(origin) or await self._connect(origin, connect_limit_s)
         try:
-            status, headers = await connection.ask(head, body)
+            status, answered = await connection.ask(head, body)
         except BaseException:
             connection.abort()
             raise
         return httpx2.Response(
             status,
-            headers=headers,
+            headers=answered,
             stream=_Body(connection, partial(self._give_back, origin)),
             extensions={"network_stream": connection},
         )
@@ -148,8 +157,8 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._parser: Any = None
-        self._answered: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._answered: asyncio.Future[tuple[int, Headers]] | None = None
+        self._headers: Headers = []
         self._head_bytes = 0
         self._pieces: list[bytes] = []
         self._unread = 0
@@ -170,7 +179,7 @@ class Connection(asyncio.Protocol):
 
     # The request
 
-    async def ask(self, head: bytes, body: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
+    async def ask(self, head: bytes, body: bytes) -> tuple[int, Headers]:
         """Send the request; gives back the status and the header of the answer."""
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._head_bytes = [], 0
@@ -343,9 +352,9 @@ class _Body(httpx2.AsyncByteStream):
             connection.abort()
 
 
-def _head(request: httpx2.Request) -> bytes:
-    lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%s: %s" % field for field in request.headers.raw]
+def _head(method: str, url: httpx2.URL, headers: Headers) -> bytes:
+    lines = [b"%s %s HTTP/1.1" % (method.encode("ascii"), url.raw_path)]
+    lines += [b"%s: %s" % field for field in headers]
     if any(b"\r" in line or b"\n" in line or b"\0" in line for line in lines):
         raise httpx2.LocalProtocolError("a header holds a line break")
     return b"\r\n".join([*lines, b"", b""])
@@ -355,8 +364,3 @@ def _default_port(scheme: str) -> int:
     if scheme not in {"http", "https"}:
         raise httpx2.UnsupportedProtocol(f"{scheme}:// is not spoken here")
     return 443 if scheme == "https" else 80
-
-
-def _connect_limit_s(request: httpx2.Request) -> float | None:
-    limits: dict[str, float | None] = request.extensions.get("timeout", {})
-    return limits.get("connect")

@@ -24,6 +24,8 @@ from bullpen.errors import ProviderError
 from bullpen.providers.base import ModelEvent, ModelRequest
 from bullpen.providers.chat_request import affinity_of, body_of
 from bullpen.providers.chat_stream import ChatStream, message_in
+from bullpen.providers.direct import Headers
+from bullpen.providers.http import ModelClient
 from bullpen.providers.patience import Patience
 
 FIRST_EVENT_LIMIT_S = 120.0
@@ -54,7 +56,7 @@ class OpenAICompat:
     """Chat completions over HTTP."""
 
     def __init__(
-        self, settings: ProviderSettings, http: httpx2.AsyncClient, *, limits: Limits | None = None
+        self, settings: ProviderSettings, http: ModelClient, *, limits: Limits | None = None
     ) -> None:
         base = settings.base_url.rstrip("/")
         self._settings = settings
@@ -62,7 +64,7 @@ class OpenAICompat:
         self._limits = limits or Limits()
         self._url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
         self._target: httpx2.URL | None = None
-        self._extensions = {"timeout": http.timeout.as_dict()}
+        self._fields: Headers = []
         self._headers = {
             "User-Agent": f"bullpen/{__version__}",
             "Accept": "text/event-stream",
@@ -127,17 +129,15 @@ class OpenAICompat:
 
     async def _open(self, request: ModelRequest, deadline: float) -> httpx2.Response:
         """The response once its head is there. Raises `ProviderError`."""
-        affinity = affinity_of(request.session_id)
-        headers = {**self._headers, "x-session-id": affinity, "x-session-affinity": affinity}
+        affinity = affinity_of(request.session_id).encode()
         body = msgspec.json.encode(body_of(request, self._settings))
         try:
             if self._target is None:
                 self._target = httpx2.URL(self._url)
-            sending = httpx2.Request(
-                "POST", self._target, headers=headers, content=body, extensions=self._extensions
-            )
+                self._fields = httpx2.Headers(self._headers).raw
+            session = [(b"x-session-id", affinity), (b"x-session-affinity", affinity)]
             with anyio.CancelScope(deadline=deadline):
-                return await self._http.send(sending, stream=True)
+                return await self._http.ask(self._target, self._fields + session, body)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
             where = self._settings.name or self._settings.id
             raise ProviderError(

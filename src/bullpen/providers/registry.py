@@ -11,7 +11,7 @@ from bullpen.errors import ConfigError
 from bullpen.providers.base import Provider
 
 if TYPE_CHECKING:
-    import httpx2
+    from bullpen.providers.http import ModelClient
 
 GROUP = "bullpen.providers"
 """Others ship providers as entry points of this group: name = type, value = what takes settings and client."""
@@ -42,7 +42,7 @@ def known_types() -> frozenset[str]:
     return frozenset(BUILT_IN) | {point.name for point in entry_points(group=GROUP)}
 
 
-def build(settings: ProviderSettings, http: httpx2.AsyncClient) -> Provider:
+def build(settings: ProviderSettings, http: ModelClient) -> Provider:
     """The provider for the settings. May import a library, so call it in a thread when that matters.
 
     Raises `ConfigError` for a type that nobody knows and for settings that the provider refuses.

@@ -41,7 +41,7 @@ from bullpen.providers.spoken import spoken, title_of, usage_of, words_of
 from bullpen.schema.message import FinishReason
 
 if TYPE_CHECKING:
-    import httpx2
+    from bullpen.providers.http import ModelClient
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ SUMMARY = Step(say="A summary, as the script has it: the conversation so far wen
 class Scripted:
     """Plays a script."""
 
-    def __init__(self, settings: ProviderSettings, http: httpx2.AsyncClient | None = None) -> None:
+    def __init__(self, settings: ProviderSettings, http: ModelClient | None = None) -> None:
         try:
             script = msgspec.convert(settings.provider_options.get("script", []), tuple[Step, ...])
         except msgspec.ValidationError as exc:
