@@ -421,3 +421,16 @@ async def test_many_streams_at_once(host: FakeHost, provider: Build) -> None:
             for _ in range(120):
                 tasks.start_soon(one)
     assert ends == [DONE] * 120
+
+
+async def test_no_secret_of_the_request_is_repeated(host: FakeHost, provider: Build) -> None:
+    """A host that quotes all headers back, refusing at once or in the middle of its answer."""
+    quoted = "no: Bearer sk-test-key, X-Secret: header-secret"
+    for answer in (
+        lambda exchange: exchange.plain(401, {"error": {"message": quoted}}),
+        lambda exchange: exchange.stream(say("a"), line({"error": {"message": quoted}})),
+    ):
+        host.will(answer)
+        with pytest.raises(ProviderError) as caught:
+            await collect(provider(extra_headers={"X-Secret": "header-secret"}).stream(ask()))
+        assert str(caught.value) == "no: Bearer …, X-Secret: …"

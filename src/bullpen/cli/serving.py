@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -184,11 +185,18 @@ def _shown(sock: socket.socket) -> str:
 
 
 def _log_to_stderr(*, debug: bool) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if debug else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    if not debug:
-        # A line for every question to a model tells nobody anything.
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
+    """Our own words, and the warnings of libraries: what those say besides may hold a whole address, password included."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger("bullpen").setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+class OneLine(logging.Formatter):
+    """A message is one line, whatever names are in it: nobody can write a second one with a name of theirs."""
+
+    _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the library's name
+        record.message = self._UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", record.message)
+        return super().formatMessage(record)

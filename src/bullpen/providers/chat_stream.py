@@ -7,7 +7,7 @@ slower way. Whatever a host sends, the outcome is events or `ProviderError`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -112,9 +112,11 @@ class _Call:
 
 
 class ChatStream:
-    """Takes bytes in, gives events out. `done` tells that nothing more is to come."""
+    """Takes bytes in, gives events out. `done` tells that nothing more is to come. What a host says is wrong goes
+    through `hide` first: it may repeat a secret."""
 
-    def __init__(self) -> None:
+    def __init__(self, hide: Callable[[str], str] = str) -> None:
+        self._hide = hide
         self.done = False
         self.finish = ""
         self._rest: list[bytes] = []
@@ -186,7 +188,7 @@ class ChatStream:
 
     def _take(self, chunk: _Chunk) -> None:
         if chunk.error:
-            raise error_in(chunk.error)
+            raise error_in(chunk.error, self._hide)
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage, self._usage)
         if not chunk.choices:
@@ -264,14 +266,14 @@ class ChatStream:
         return "tool_use" if self._calls else REASONS.get(self.finish, "unknown")
 
 
-def error_in(error: Any) -> ProviderError:
+def error_in(error: Any, hide: Callable[[str], str] = str) -> ProviderError:
     """What a host said instead of going on."""
     facts = error if isinstance(error, dict) else {}
     kind, code = str(facts.get("type") or ""), facts.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 0
     retryable = kind in RETRYABLE_TYPES or status in (408, 409, 429) or status >= 500
     return ProviderError(
-        message_in(error) or "the model's host reported an error", status=status, retryable=retryable
+        hide(message_in(error)) or "the model's host reported an error", status=status, retryable=retryable
     )
 
 

@@ -41,6 +41,8 @@ ERROR_BODY_LIMIT_S = 10.0
 ERROR_BODY_BYTES = 64 * 1024
 WHOLE_BODY_BYTES = 32 << 20
 
+SHORTEST_SECRET = 8
+
 DRAIN_LIMIT_S = 0.2
 """How long the end of a finished answer is waited for, so that the connection can be used again."""
 
@@ -74,6 +76,7 @@ class OpenAICompat:
         if settings.api_key:
             self._headers["Authorization"] = f"Bearer {settings.api_key}"
         self._headers |= settings.extra_headers
+        self._secrets = _secrets_of(settings)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One step. Leaving early closes the connection. Raises `ProviderError`."""
@@ -85,7 +88,7 @@ class OpenAICompat:
         try:
             if not response.is_success:
                 raise await self._refusal(response)
-            answer = ChatStream()
+            answer = ChatStream(self._without_secrets)
             if response.headers.get("content-type", "").startswith("application/json"):
                 for event in answer.whole(await self._body(response, WHOLE_BODY_BYTES, deadline)):
                     yield event
@@ -181,17 +184,27 @@ class OpenAICompat:
         retryable = status in RETRYABLE or status >= 500
         advice = response.headers.get("x-should-retry", "").lower()
         return ProviderError(
-            self._without_key(said) or f"the model's host answered {status} {title}",
+            self._without_secrets(said) or f"the model's host answered {status} {title}",
             title=title,
             status=status,
             retryable=advice == "true" or (retryable and advice != "false"),
             retry_after_s=retry_after_s(response.headers, time.time()),
         )
 
-    def _without_key(self, text: str) -> str:
-        """Some hosts repeat the key that they refuse. A short one is a placeholder of a local host and no secret."""
-        key = self._settings.api_key
-        return text.replace(key, "…") if len(key) >= 8 else text
+    def _without_secrets(self, text: str) -> str:
+        """Some hosts repeat the key, or all headers, of what they refuse."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        return text
+
+
+def _secrets_of(settings: ProviderSettings) -> list[str]:
+    """What must not be repeated to anybody, longest first: one may be a part of another.
+
+    A short key is a placeholder of a local host and no secret."""
+    _, _, user = settings.base_url.rpartition("@")[0].rpartition("//")
+    values = {settings.api_key, *settings.extra_headers.values(), *user.split(":")}
+    return sorted((value for value in values if len(value) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
 def retry_after_s(headers: Any, now: float) -> float | None:

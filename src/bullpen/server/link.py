@@ -88,9 +88,9 @@ class Peer:
 class TransportState(ServerState):
     """What all connections share: uvicorn's state, and the count of everything that was refused or cut."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally | None = None) -> None:
         super().__init__()
-        self.tally = tally
+        self.tally = Tally() if tally is None else tally
 
 
 def link_of(scope: MutableMapping[str, Any]) -> Link:

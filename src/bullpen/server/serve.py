@@ -64,7 +64,7 @@ class HttpServer:
         self._sockets = sockets
         self._limits = limits or Limits()
         self._tls = tls
-        self._state = TransportState(Tally() if tally is None else tally)
+        self._state = TransportState(tally)
         self.tally.gauges |= {
             "connections": lambda: len(self._state.connections),
             "requests": lambda: len(self._state.tasks),

@@ -245,14 +245,19 @@ def _ask(row: Row) -> Ask:
 
 
 async def prune(tx: Tx, workspace: str) -> None:
-    """Forget what was asked, and what was intended by turns that are over, longer ago than the log reaches back."""
+    """Forget what was asked, and what was intended by turns that are over, when both long ago and far behind."""
     before = tx.steady - log.KEPT_S
     await tx.run(
-        "DELETE FROM asks WHERE workspace = $1 AND state <> 'open' AND answered_at < $2", workspace, before
+        """DELETE FROM asks WHERE workspace = $1 AND state <> 'open' AND answered_at < $2
+           AND seq <= (SELECT head FROM workspaces WHERE id = $1) - $3""",
+        workspace,
+        before,
+        log.KEPT_EVENTS,
     )
+    # A turn that is so old has ended, and its prompt was forgotten.
     await tx.run(
         """DELETE FROM intents WHERE workspace = $1 AND at < $2 AND NOT EXISTS (SELECT 1 FROM prompts AS p
-               WHERE p.workspace = $1 AND p.seq = intents.turn AND p.state = 'active')""",
+               WHERE p.workspace = $1 AND p.seq = intents.turn)""",
         workspace,
         before,
     )

@@ -24,6 +24,7 @@ from bullpen.store.tx import Row, Tx
 State = Literal["accepted", "active", "done", "failed", "cancelled", "interrupted"]
 Kind = Literal["prompt", "summary"]
 
+KEPT_PROMPTS = 10_000
 PRUNE_EVERY = 500
 """Accepted prompts between two looks for old ones."""
 
@@ -246,12 +247,14 @@ async def forget_session(tx: Tx, workspace: str, session: str) -> None:
 
 
 async def prune(tx: Tx, workspace: str) -> None:
-    """Forget prompts, and with them their idempotency keys, that ended longer ago than the log reaches back."""
+    """Forget prompts, and with them their idempotency keys, that both ended long ago and lie far behind: a clock that
+    is put forward by a day must not make anybody's last prompt a new one."""
     await tx.run(
-        """DELETE FROM prompts WHERE workspace = $1 AND ended_at < $2
-           AND state NOT IN ('accepted', 'active')""",
+        """DELETE FROM prompts WHERE workspace = $1 AND ended_at < $2 AND state NOT IN ('accepted', 'active')
+           AND seq <= (SELECT last_prompt FROM workspaces WHERE id = $1) - $3""",
         workspace,
         tx.steady - log.KEPT_S,
+        KEPT_PROMPTS,
     )
 
 

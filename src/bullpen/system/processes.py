@@ -352,6 +352,10 @@ def _start_launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            # A command can look at its parents' environment: there is nothing of the server's in it.
+            env={
+                name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ
+            },
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
