@@ -15,7 +15,7 @@ from bullpen.store import asks, log, prompts, workspaces
 from bullpen.store.database import Database, open_database
 from bullpen.store.growth import Growth
 from bullpen.store.sqlite import Rewound
-from bullpen.store.tx import Work
+from bullpen.store.tx import Tx, Work
 from bullpen.system.clock import Clock
 from bullpen.system.tally import Tally
 
@@ -69,8 +69,7 @@ class Store:
             clock=self.clock.monotonic,
         )
         self.feeds[workspace] = feed
-        for prune in (log.prune, prompts.prune, asks.prune):
-            await self.write(functools.partial(prune, workspace=workspace), durable=False)
+        await self.write(functools.partial(_prune, workspace=workspace), durable=False)
         return feed
 
     def close_feed(self, workspace: str) -> None:
@@ -101,6 +100,11 @@ class Store:
     def _is_followed(self, workspace: str) -> bool:
         feed = self.feeds.get(workspace)
         return feed is not None and feed.has_deltas
+
+
+async def _prune(tx: Tx, workspace: str) -> None:
+    for prune in (log.prune, prompts.prune, asks.prune):
+        await prune(tx, workspace)
 
 
 @asynccontextmanager
