@@ -15,6 +15,7 @@ from bullpen.engine import prompt
 from bullpen.engine.hooks import Hooks
 from bullpen.mcp.servers import McpServers
 from bullpen.providers.base import Provider
+from bullpen.system.coalesce import Coalesced
 from bullpen.tools.base import Tool
 
 
@@ -42,6 +43,8 @@ class ConfiguredAgent:
         self._providers = providers
         self._places = places
         self._env = env
+        # A hundred turns may begin at once, and all look at the same few files.
+        self.system_prompt = Coalesced(lambda: asyncio.to_thread(self._system_prompt))
 
     def provider(self, provider_id: str) -> Provider:
         return self._providers[provider_id]
@@ -53,9 +56,6 @@ class ConfiguredAgent:
         """A run that nobody watches waits for the outside tool servers; a person does not want to."""
         if not interactive:
             await self._mcp.settled()
-
-    async def system_prompt(self) -> str:
-        return await asyncio.to_thread(self._system_prompt)
 
     async def task_prompt(self) -> str:
         return prompt.task(self.root)
