@@ -22,7 +22,8 @@ SQL_WORDS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "CREATE ", "DROP ", "PR
 BUILT_SQL = {
     # Numbers and words of our own: PRAGMA takes no parameters.
     ("store/database.py", "level"),
-    ("store/database.py", "number"),
+    ("store/sqlite.py", "number"),
+    ("store/sqlite.py", "pragma"),
     # `$6, $7`: as many places as there are constants to compare with.
     ("store/sessions.py", "places"),
 }
