@@ -200,7 +200,7 @@ class Story:
                 for _ in range(rng.choice((1, 1, 2, 3))):
                     await person.prompt(session)
                 if self.world.chance(20):
-                    await person.cancel(session, self.records.where(session, self.agent))
+                    await asyncio.gather(person.prompt(session), self._cancel_at_once(person, session))
             case "cancel":
                 # Mostly somebody who cancels has something to cancel.
                 session = next(iter(self.records.busy()), session) if self.world.chance(90) else session
@@ -229,6 +229,11 @@ class Story:
                 await person.withdraw(session)
             case "summary":
                 await asyncio.gather(person.summarize(session), self._think_better_of_it(person, session))
+
+    async def _cancel_at_once(self, person: Person, session: str) -> None:
+        """Before the prompt is accepted, or before it has begun."""
+        await asyncio.sleep(self.world.moment())
+        await person.cancel(session, self.records.where(session, self.agent))
 
     async def _think_better_of_it(self, person: Person, session: str) -> None:
         if self.world.chance(50):
