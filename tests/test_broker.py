@@ -10,16 +10,10 @@ import pytest
 from tests.engine.bench import Seen, read_frames
 from tests.engine.timeloop import TimeLoop, advance
 
-from bullpen.broker import (
-    CHUNK_BYTES,
-    TAIL_BYTES,
-    TAIL_ENTRIES,
-    WHOLE_BYTES_PER_S,
-    WHOLE_INTERVAL_S,
-    Fact,
-    Feed,
-    Subscription,
-)
+from bullpen.broker.facts import Fact
+from bullpen.broker.feed import WHOLE_BYTES_PER_S, WHOLE_INTERVAL_S, Feed
+from bullpen.broker.subscription import CHUNK_BYTES, Subscription
+from bullpen.broker.tail import TAIL_BYTES, TAIL_ENTRIES
 from bullpen.schema.events import MessageDelta, frame
 from bullpen.schema.message import Message, Text, TextPart
 from bullpen.schema.wire import encode
@@ -293,9 +287,9 @@ async def test_offsets_begin_anew_when_the_text_is_taken_back(feed: Feed) -> Non
 
 async def test_nobody_pays_for_forms_that_nobody_wants(feed: Feed) -> None:
     live = opened(feed)
-    before = feed.next_index
+    before = feed.tail.end
     grow(feed, live, "unseen")
-    assert feed.next_index == before
+    assert feed.tail.end == before
     subscription = feed.subscribe(deltas=True)
     grow(feed, live, " seen")
     seen = taken(subscription)
@@ -308,15 +302,15 @@ async def test_nobody_pays_for_forms_that_nobody_wants(feed: Feed) -> None:
 async def test_the_tail_is_bounded_in_bytes(feed: Feed) -> None:
     subscription = feed.subscribe(deltas=False)
     Numbered(feed).happen(200, size=50_000)
-    held = sum(feed.entry(n).size for n in range(feed.first_index, feed.next_index))
+    held = sum(feed.tail[n].size for n in range(feed.tail.first, feed.tail.end))
     assert TAIL_BYTES / 2 < held <= TAIL_BYTES
-    assert feed._tail_bytes == held
+    assert feed.tail.size == held
     assert subscription.lost
 
 
 async def test_the_tail_is_bounded_in_entries(feed: Feed) -> None:
     Numbered(feed).happen(TAIL_ENTRIES + 100)
-    assert feed.next_index - feed.first_index <= TAIL_ENTRIES
+    assert feed.tail.end - feed.tail.first <= TAIL_ENTRIES
 
 
 async def test_dropped_growth_gives_its_bytes_back(feed: Feed) -> None:
@@ -326,8 +320,8 @@ async def test_dropped_growth_gives_its_bytes_back(feed: Feed) -> None:
     for _ in range(300):
         grow(feed, live, "x" * 1000)
         await advance(WHOLE_INTERVAL_S * 1.1)
-    held = sum(feed.entry(n).size for n in range(feed.first_index, feed.next_index))
-    assert feed._tail_bytes == held <= TAIL_BYTES
+    held = sum(feed.tail[n].size for n in range(feed.tail.first, feed.tail.end))
+    assert feed.tail.size == held <= TAIL_BYTES
 
 
 async def test_one_event_larger_than_the_tail_still_reaches_everybody(feed: Feed) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from bullpen.broker import Fact
+from bullpen.broker.facts import Fact
 from bullpen.errors import StoreDamaged, StoreError, StoreTooNew
 from bullpen.store import workspaces
 from bullpen.store.database import Database, open_database

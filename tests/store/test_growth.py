@@ -105,14 +105,14 @@ async def test_nothing_grows_after_the_turn_has_ended(store: Store, live: OpenMe
     store.growth.add(live, "text", "before")
     await until_stored(store, "before")
     await store.write(lambda tx: prompts.end(tx, WORKSPACE, live.turn, "cancelled"))
-    head = store.feeds[WORKSPACE].next_index
+    head = store.feeds[WORKSPACE].tail.end
     store.growth.add(live, "text", " after")
     other = OpenMessage(WORKSPACE, empty("m2"), 99)
     store.growth.add(other, "text", "never begun")
     await until(lambda: not live.pending and not other.pending)
     await store.write(lambda tx: prompts.any_unfinished(tx, WORKSPACE))
     assert (await stored(store)).text == "before"
-    assert store.feeds[WORKSPACE].next_index == head
+    assert store.feeds[WORKSPACE].tail.end == head
 
 
 async def test_what_was_taken_back_is_not_written_twice(store: Store, live: OpenMessage) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from bullpen.broker import CHUNK_BYTES, Subscription
+from bullpen.broker.subscription import CHUNK_BYTES, Subscription
 from bullpen.server.link import link_of
 from bullpen.workspace.host import Host
 from bullpen.workspace.trail import Trail

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from bullpen.broker import Fact
+from bullpen.broker.facts import Fact
 from bullpen.errors import StoreDamaged, StoreError, StoreFailing, StoreFull
 from bullpen.store.migrations import MIGRATIONS, Migration
 from bullpen.store.reserve import Reserve

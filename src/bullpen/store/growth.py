@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bullpen.broker import Fact
+from bullpen.broker.facts import Fact
 from bullpen.schema.events import MessageDelta
 from bullpen.schema.message import Message, decode_message
 from bullpen.schema.wire import encode

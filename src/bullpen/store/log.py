@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bullpen.broker import Fact, Live
+from bullpen.broker.facts import Fact, Live
 from bullpen.schema.events import KINDS, Action, Keep
 from bullpen.schema.session import FileVersion, Session
 from bullpen.schema.wire import Wire, encode

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bullpen.broker import Live
+from bullpen.broker.facts import Live
 from bullpen.schema.message import (
     Message,
     Part,

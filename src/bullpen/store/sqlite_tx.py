@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from bullpen.broker import Fact
+from bullpen.broker.facts import Fact
 from bullpen.store.tx import Row, Value
 
 T = TypeVar("T")

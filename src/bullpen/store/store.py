@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from bullpen.broker import Fact, Feed
+from bullpen.broker.facts import Fact
+from bullpen.broker.feed import Feed
 from bullpen.schema.events import frame
 from bullpen.store import asks, log, prompts, workspaces
 from bullpen.store.database import Database, open_database

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from bullpen.broker import Fact
+from bullpen.broker.facts import Fact
 
 T = TypeVar("T")
 

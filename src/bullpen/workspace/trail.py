@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator
 
-from bullpen.broker import Feed, Subscription
+from bullpen.broker.feed import Feed
+from bullpen.broker.subscription import Subscription
 from bullpen.schema.events import Resync, frame
 from bullpen.schema.wire import encode
 from bullpen.store import asks, log

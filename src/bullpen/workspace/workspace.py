@@ -21,7 +21,8 @@ from anyio.abc import TaskGroup
 from bullpen import __version__
 from bullpen.asks.permission import Permissions
 from bullpen.asks.question import Questions, open_asks_json
-from bullpen.broker import Fact, Feed
+from bullpen.broker.facts import Fact
+from bullpen.broker.feed import Feed
 from bullpen.config import write
 from bullpen.engine import queue
 from bullpen.engine.runner import Runner

@@ -24,8 +24,9 @@ from unittest import mock
 
 from anyio._backends import _asyncio as anyio_asyncio
 
-from bullpen import broker
-from bullpen.broker import Fact
+from bullpen.broker import tail
+from bullpen.broker.facts import Fact
+from bullpen.broker.subscription import Subscription
 from bullpen.errors import StoreBusy, StoreError, StoreFull
 from bullpen.store import log
 from bullpen.store.database import MAX_BATCH, Database, _Request
@@ -35,7 +36,7 @@ T = TypeVar("T")
 BIRTH = 1_800_000_000.0
 """The wall clock's time when a world begins."""
 
-TAILS_BYTES = (1_000, 8_000, broker.TAIL_BYTES)
+TAILS_BYTES = (1_000, 8_000, tail.TAIL_BYTES)
 PAGES = (3, 20, log.PAGE)
 """How much of the past is kept in memory, and how much of it is read at once, in these worlds."""
 
@@ -106,8 +107,8 @@ def seeded(world: World) -> Iterator[None]:
             mock.patch.object(os, "urandom", source.randbytes),
             mock.patch.object(random, "_urandom", source.randbytes),
             mock.patch.object(anyio_asyncio, "CancelScope", NumberedScope),
-            mock.patch.object(broker.Subscription, "__hash__", numbered),
-            mock.patch.object(broker, "TAIL_BYTES", source.choice(TAILS_BYTES)),
+            mock.patch.object(Subscription, "__hash__", numbered),
+            mock.patch.object(tail, "TAIL_BYTES", source.choice(TAILS_BYTES)),
             mock.patch.object(log, "PAGE", source.choice(PAGES)),
         ):
             yield

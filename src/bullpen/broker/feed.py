@@ -14,165 +14,17 @@ durable seq before it; the generation changes with every opening of the log, so 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
 
-TAIL_BYTES = 1 << 20
-"""How much of the recent past is kept in memory per workspace: enough for a slow second of a fast run."""
-
-TAIL_ENTRIES = 8192
-ENTRY_BYTES = 120
-"""What an entry costs beside its frames, roughly."""
+from bullpen.broker.facts import Fact, Live
+from bullpen.broker.subscription import CHUNK_BYTES, Subscription
+from bullpen.broker.tail import Entry, Tail
 
 WHOLE_INTERVAL_S = 0.033
 """Subscribers that want whole messages get at most one per message in this time."""
 
 WHOLE_BYTES_PER_S = 512 * 1024
 """And of a long message no more than this, or the bytes would grow with its square."""
-
-CHUNK_BYTES = 64 * 1024
-"""The most that one `take` hands out, so that one connection never holds more than this unsent."""
-
-
-class Live(Protocol):
-    """Something that grows between its durable states."""
-
-    def settle(self, body: bytes) -> None:
-        """It was stored whole and looks like this."""
-        ...
-
-    def grow(self, part: str, text: str) -> bytes:
-        """Take the text in and give back the JSON of the delta."""
-        ...
-
-    def whole(self) -> bytes:
-        """The JSON of how it looks now."""
-        ...
-
-
-class Fact(NamedTuple):
-    """One event on its way out. `seq` is 0 for what is not in the log.
-
-    `live` with `growth`: the object grew by (part, text). `live` without: the object is open from here
-    on and looks like `body`. A fact about a `key` without `live` closes it.
-    """
-
-    workspace: str
-    kind: str
-    action: str
-    key: str
-    body: bytes
-    seq: int = 0
-    live: Live | None = None
-    growth: tuple[str, str] | None = None
-
-
-class Entry:
-    """One event in the tail, in the forms that somebody asked for."""
-
-    __slots__ = ("delta", "growth", "index", "seq", "size", "volatile", "whole")
-
-    def __init__(
-        self,
-        seq: int,
-        *,
-        volatile: bool,
-        growth: bool = False,
-        whole: bytes | None = None,
-        delta: bytes | None = None,
-    ) -> None:
-        self.seq = seq
-        self.volatile = volatile
-        self.growth = growth
-        self.whole = whole
-        self.delta = delta
-        self.index = -1
-        self.size = 0
-
-
-class Subscription:
-    """A position in a feed. Owned by one stream, which waits on `wake` and then calls `take`.
-
-    While the stream `waits` with nothing left to take, the feed hands new frames straight to its connection
-    (`write_now`); a stream is woken only when its connection has no room."""
-
-    def __init__(self, feed: Feed, *, deltas: bool) -> None:
-        self.feed = feed
-        self.deltas = deltas
-        self.position = feed.next_index
-        self.seq = feed.head
-        """The last durable number this subscriber has been given."""
-        self.wake = asyncio.Event()
-        self.waits = False
-        self.write_now: Callable[[bytes], bool] | None = None
-        """Writes to the stream's connection if that has room."""
-        self.written_at = 0.0
-        """When the feed last wrote there, by the event loop's clock."""
-        self.closed = False
-
-    @property
-    def lost(self) -> bool:
-        """Whether the tail has moved past this subscriber."""
-        return self.position < self.feed.first_index
-
-    def take(self) -> bytes:
-        """What is new, up to `CHUNK_BYTES` or one frame; empty when nothing is. Not to be called when lost."""
-        frames: list[bytes] = []
-        size = 0
-        feed = self.feed
-        while self.position < feed.next_index:
-            entry = feed.entry(self.position)
-            piece = entry.delta if self.deltas else entry.whole
-            if piece is not None:
-                size += len(piece)
-                # A frame that is longer goes out alone, as it is: joined to others it would be a copy for each client.
-                if frames and size > CHUNK_BYTES:
-                    break
-                frames.append(piece)
-            self.position += 1
-            if not entry.volatile:
-                self.seq = entry.seq
-        return frames[0] if len(frames) == 1 else b"".join(frames)
-
-    def join(self, seq: int, *, show_open: bool) -> list[bytes] | None:
-        """Go on from the log, which was read up to `seq`, to the feed: gives back what came after, and what is
-        growing: with `show_open` in any case, else if it has grown. None when the tail no longer reaches back
-        that far.
-
-        What was said of the moment before `seq` is left out: it is no longer true, and its id lies behind."""
-        feed = self.feed
-        frames: list[bytes] = []
-        durable = seq
-        for index in range(max(self.position, feed.first_index), feed.next_index):
-            entry = feed.entry(index)
-            if entry.growth:
-                show_open = True
-                continue
-            if entry.seq < seq or (entry.seq == seq and not entry.volatile):
-                continue
-            if not entry.volatile:
-                if entry.seq != durable + 1:
-                    return None
-                durable = entry.seq
-            piece = entry.delta if self.deltas else entry.whole
-            if piece is not None:
-                frames.append(piece)
-        if durable < feed.head:
-            return None
-        self.position = feed.next_index
-        self.seq = durable
-        return frames + feed.open_frames() if show_open else frames
-
-    def call(self) -> None:
-        """Let the stream take by itself what is new."""
-        self.waits = False
-        self.wake.set()
-
-    def close(self) -> None:
-        """End the stream that reads here, cleanly."""
-        self.closed = True
-        self.call()
 
 
 class Feed:
@@ -193,19 +45,13 @@ class Feed:
         self._frame = frame
         self._clock = clock
         self._minted = 0
-        self._tail: deque[Entry] = deque()
-        self._tail_bytes = 0
-        self.first_index = 0
+        self.tail = Tail()
         self.subscriptions: set[Subscription] = set()
         self._delta_followers = 0
         self._open: dict[str, Live] = {}
         self._shown_whole: dict[str, tuple[float, Entry | None]] = {}
         self._due: dict[str, asyncio.TimerHandle] = {}
         self._closed = False
-
-    @property
-    def next_index(self) -> int:
-        return self.first_index + len(self._tail)
 
     @property
     def cursor(self) -> str:
@@ -220,9 +66,6 @@ class Feed:
     def has_wholes(self) -> bool:
         """Whether anybody follows by whole messages."""
         return self._delta_followers < len(self.subscriptions)
-
-    def entry(self, index: int) -> Entry:
-        return self._tail[index - self.first_index]
 
     def subscribe(self, *, deltas: bool) -> Subscription:
         if self._closed:
@@ -251,7 +94,7 @@ class Feed:
         return [self.single("message", "updated", live.whole()) for live in self._open.values()]
 
     def publish(self, facts: list[Fact]) -> None:
-        start = self.next_index
+        start = self.tail.end
         for fact in facts:
             if fact.growth is not None:
                 self._publish_growth(fact)
@@ -263,14 +106,12 @@ class Feed:
         """The log goes on from an earlier number, under a new epoch: every subscriber is lost and has to read it."""
         self.epoch = epoch
         self.head = head
-        self.first_index = self.next_index + 1
-        self._tail.clear()
-        self._tail_bytes = 0
+        self.tail.forget()
         self._open.clear()
         self._shown_whole.clear()
         self._stop_timers()
         for subscription in self.subscriptions:
-            subscription.wake.set()
+            subscription.call()
 
     def close(self) -> None:
         """End every stream after what is in the tail has been sent."""
@@ -296,7 +137,7 @@ class Feed:
             self._forget_whole(fact.key)
         event_id = f"{self.epoch}-{fact.seq}" if fact.seq else self.mint()
         frame = self._frame(event_id, fact.kind, fact.action, fact.body)
-        self._append(Entry(self.head, volatile=not fact.seq, whole=frame, delta=frame))
+        self.tail.append(Entry(self.head, volatile=not fact.seq, whole=frame, delta=frame))
 
     def _publish_growth(self, fact: Fact) -> None:
         live, growth = fact.live, fact.growth
@@ -309,7 +150,7 @@ class Feed:
             entry.delta = self._frame(event_id, "message_delta", "updated", delta)
         self._show_whole(fact.key, live, entry, event_id)
         if entry.whole is not None or entry.delta is not None:
-            self._append(entry)
+            self.tail.append(entry)
 
     def _show_whole(self, key: str, live: Live, entry: Entry, event_id: str) -> None:
         """Fill in the whole form, if anybody wants it and the last one is old enough."""
@@ -323,7 +164,7 @@ class Feed:
                 loop = asyncio.get_running_loop()
                 self._due[key] = loop.call_later(wait, self._show_due, key)
             return
-        self._drop_whole(previous)
+        self.tail.drop_whole(previous)
         entry.whole = self._frame(event_id, "message", "updated", live.whole())
         pause = max(WHOLE_INTERVAL_S, len(entry.whole) / WHOLE_BYTES_PER_S)
         self._shown_whole[key] = (now + pause, entry)
@@ -334,22 +175,22 @@ class Feed:
         live = self._open.get(key)
         if live is None:
             return
-        start = self.next_index
+        start = self.tail.end
         entry = Entry(self.head, volatile=True, growth=True)
         self._show_whole(key, live, entry, self.mint())
         if entry.whole is not None:
-            self._append(entry)
+            self.tail.append(entry)
             self._hand_out(start)
 
     def _hand_out(self, start: int) -> None:
         """Give every subscriber what is new from `start` on: the same bytes to all who are up to date and whose
         connection has room. The others come for it."""
-        self._trim()
-        end = self.next_index
+        self.tail.trim()
+        end = self.tail.end
         pieces = {
             deltas: self._piece(start, deltas=deltas)
             for deltas, wanted in ((True, self.has_deltas), (False, self.has_wholes))
-            if wanted and start >= self.first_index
+            if wanted and start >= self.tail.first
         }
         for subscription in self.subscriptions:
             if subscription.waits and subscription.position == start and subscription.write_now is not None:
@@ -364,11 +205,7 @@ class Feed:
 
     def _piece(self, start: int, *, deltas: bool) -> bytes | None:
         """The frames from `start` on in one form; None when they are too many for one write."""
-        frames = [
-            frame
-            for entry in (self.entry(index) for index in range(start, self.next_index))
-            if (frame := entry.delta if deltas else entry.whole) is not None
-        ]
+        frames = self.tail.frames(start, deltas=deltas)
         piece = frames[0] if len(frames) == 1 else b"".join(frames)
         return piece if len(piece) <= CHUNK_BYTES else None
 
@@ -377,24 +214,4 @@ class Feed:
         timer = self._due.pop(key, None)
         if timer is not None:
             timer.cancel()
-        self._drop_whole(self._shown_whole.pop(key, (0.0, None))[1])
-
-    def _drop_whole(self, entry: Entry | None) -> None:
-        if entry is None or entry.whole is None:
-            return
-        if entry.index >= self.first_index:
-            entry.size -= len(entry.whole)
-            self._tail_bytes -= len(entry.whole)
-        entry.whole = None
-
-    def _append(self, entry: Entry) -> None:
-        entry.index = self.next_index
-        shared = entry.delta is entry.whole
-        entry.size = len(entry.whole or b"") + (0 if shared else len(entry.delta or b"")) + ENTRY_BYTES
-        self._tail.append(entry)
-        self._tail_bytes += entry.size
-
-    def _trim(self) -> None:
-        while len(self._tail) > 1 and (self._tail_bytes > TAIL_BYTES or len(self._tail) > TAIL_ENTRIES):
-            self._tail_bytes -= self._tail.popleft().size
-            self.first_index += 1
+        self.tail.drop_whole(self._shown_whole.pop(key, (0.0, None))[1])
