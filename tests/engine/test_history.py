@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.engine.bench import SESSION, WORKSPACE, Bench
 
+from bullpen.config.settings import ProviderSettings
 from bullpen.engine import history
 from bullpen.engine.history import Histories
 from bullpen.providers.base import AssistantTurn, Turn, UserTurn
+from bullpen.providers.chat_request import body_of
 from bullpen.schema.message import Finish, FinishPart, ShellCommand, ShellCommandPart, new_message
 from bullpen.store import messages, sessions
 
@@ -15,7 +18,7 @@ from bullpen.store import messages, sessions
 async def anew(bench: Bench, answer: str) -> list[Turn]:
     """The conversation before an answer, from the store alone."""
     session = await bench.read(lambda tx: sessions.get(tx, WORKSPACE, SESSION))
-    return await Histories(bench.store, WORKSPACE).before(answer, session, images=False)
+    return (await Histories(bench.store, WORKSPACE).before(answer, session, images=False)).turns
 
 
 async def check(bench: Bench, text: str, answer: str) -> list[Turn]:
@@ -25,6 +28,13 @@ async def check(bench: Bench, text: str, answer: str) -> list[Turn]:
     [draft] = await bench.open_messages()
     asked = list(step.request.turns)
     assert asked == await anew(bench, draft.id)
+    # What adapters keep of the settled beginning is of that beginning.
+    settled = step.request.settled
+    assert settled is not None
+    assert asked[: len(settled.turns)] == settled.turns
+    sent = msgspec.json.encode(body_of(step.request, ProviderSettings(id="p")))
+    plain = msgspec.structs.replace(step.request, settled=None)
+    assert sent == msgspec.json.encode(body_of(plain, ProviderSettings(id="p")))
     step.finish(answer)
     await bench.watcher.run_complete(run_id)
     return asked

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from bullpen.providers.base import AssistantTurn, ToolTurn, Turn, UserTurn
+from bullpen.providers.base import AssistantTurn, Settled, ToolTurn, Turn, UserTurn
 from bullpen.schema.message import (
     Binary,
     BinaryPart,
@@ -41,14 +42,21 @@ class _Kept:
         """Which summary it begins with, and whether pictures are in it."""
         self.end = 0
         self.count = 0
-        self.turns: list[Turn] = []
+        self.settled = Settled()
         self.chars = 0
 
     def extend(self, turns: list[Turn], *, count: int, end: int) -> None:
-        self.turns += turns
+        self.settled.turns += turns
         self.chars += sum(map(_chars, turns))
         self.count += count
         self.end = end
+
+
+class History(NamedTuple):
+    """A conversation, and its settled beginning."""
+
+    turns: list[Turn]
+    settled: Settled | None = None
 
 
 class Histories:
@@ -60,7 +68,7 @@ class Histories:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._chars = 0
 
-    async def before(self, answer: str, session: Session, *, images: bool) -> list[Turn]:
+    async def before(self, answer: str, session: Session, *, images: bool) -> History:
         """What was said before the open message `answer`, and whatever came in since."""
         form = (session.summary_message_id, images)
         before = self._kept.pop(session.id, None)
@@ -69,7 +77,7 @@ class Histories:
         usable = before if before is not None and before.form == form else _Kept(form)
         kept, after = await self._store.read(lambda tx: self._read(tx, usable, session.id, answer))
         self._keep(session.id, kept)
-        return kept.turns + after
+        return History(kept.settled.turns + after, kept.settled)
 
     def _keep(self, session: str, kept: _Kept) -> None:
         self._kept[session] = kept

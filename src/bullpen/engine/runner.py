@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from bullpen.engine import endings, queue
 from bullpen.engine.draft import Draft
-from bullpen.engine.history import Histories
+from bullpen.engine.history import Histories, History
 from bullpen.engine.queue import Cancelled, insert_user_message
 from bullpen.engine.recovery import take_up
 from bullpen.engine.services import Agent, Chosen, Services, choose
@@ -36,7 +36,6 @@ from bullpen.errors import (
     TurnCancelled,
     WorkspaceClosing,
 )
-from bullpen.providers.base import Turn
 from bullpen.schema.session import PLACEHOLDER_TITLES, Session
 from bullpen.store import prompts, sessions
 from bullpen.store.prompts import NewRow, Prompt
@@ -307,7 +306,7 @@ class Runner:
             todos = f"Carry this list of tasks over, with its states:\n{todos}"
         await summarize(self._services, chosen, prompt, await self._history(chosen, begun), todos, draft)
 
-    async def _history(self, chosen: Chosen, begun: Begun) -> list[Turn]:
+    async def _history(self, chosen: Chosen, begun: Begun) -> History:
         assert begun.session is not None and begun.draft is not None
         images = chosen.model.supports_attachments
         return await self._histories.before(begun.draft.id, begun.session, images=images)

@@ -6,8 +6,9 @@ from bullpen.asks.permission import guard
 from bullpen.engine import prompt
 from bullpen.engine.answer import stream_answer
 from bullpen.engine.draft import Draft
+from bullpen.engine.history import History
 from bullpen.engine.services import Chosen, Services
-from bullpen.providers.base import ModelRequest, Turn, UserTurn
+from bullpen.providers.base import ModelRequest, UserTurn
 from bullpen.store import messages, prompts, sessions
 from bullpen.store.growth import show
 from bullpen.store.prompts import Prompt
@@ -16,7 +17,7 @@ from bullpen.system.failpoints import hit
 
 
 async def summarize(
-    services: Services, chosen: Chosen, row: Prompt, history: list[Turn], todos: str, draft: Draft
+    services: Services, chosen: Chosen, row: Prompt, history: History, todos: str, draft: Draft
 ) -> None:
     """Stream the summary into its message and put it in place. Raises `ProviderError`, `TurnCancelled`."""
     request = ModelRequest(
@@ -24,7 +25,8 @@ async def summarize(
         session_id=row.session,
         model=chosen.selected.model,
         system=tuple(s for s in (chosen.prefix, prompt.SUMMARY) if s),
-        turns=(*history, UserTurn("\n\n".join(filter(None, (prompt.SUMMARY_REQUEST, todos))))),
+        turns=(*history.turns, UserTurn("\n\n".join(filter(None, (prompt.SUMMARY_REQUEST, todos))))),
+        settled=history.settled,
         settings=chosen.selected,
         can_reason=chosen.model.can_reason,
     )

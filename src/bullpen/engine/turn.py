@@ -20,11 +20,11 @@ from bullpen.engine.answer import Answer, stream_answer
 from bullpen.engine.calls import run_calls
 from bullpen.engine.context import CallContext
 from bullpen.engine.draft import Draft
-from bullpen.engine.history import user_turn
+from bullpen.engine.history import History, user_turn
 from bullpen.engine.queue import insert_user_message
 from bullpen.engine.services import Chosen, Services
 from bullpen.errors import ToolFailed, TurnCancelled, TurnStuck
-from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
+from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, UserTurn
 from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message
 from bullpen.store import asks, messages, prompts, sessions
 from bullpen.store.growth import OpenMessage, show
@@ -59,7 +59,7 @@ class TurnRun:
         *,
         system: str,
         tools: Mapping[str, Tool],
-        history: list[Turn],
+        history: History,
         draft: Draft,
     ) -> None:
         self._services = services
@@ -69,7 +69,8 @@ class TurnRun:
         self._system = tuple(s for s in (chosen.prefix, system) if s)
         self._tools = tools
         self._specs = tuple(ToolSpec(t.name, t.description, t.schema) for _, t in sorted(tools.items()))
-        self._turns = history
+        self._turns = history.turns
+        self._settled = history.settled
         self._draft = draft
         self._results: list[tuple[ToolCall, Outcome]] = []
         self._signatures: list[tuple[tuple[str, str, str], ...]] = []
@@ -113,6 +114,7 @@ class TurnRun:
             model=selected.model,
             system=self._system,
             turns=tuple(self._turns),
+            settled=self._settled,
             tools=self._specs,
             max_tokens=chosen_max or model.default_max_tokens,
             settings=selected,
@@ -243,7 +245,7 @@ class TurnRun:
             Conversation(child, self._where.prompt, is_child=True),
             system=system,
             tools={name: tool for name, tool in self._tools.items() if tool.task},
-            history=[UserTurn(prompt)],
+            history=History([UserTurn(prompt)]),
             draft=draft,
         )
         error: Exception | None = None

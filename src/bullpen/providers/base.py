@@ -29,7 +29,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 class _Said(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def rendered(self) -> dict[str, msgspec.Raw]:
-        """The turn in the forms of the vendors that were sent it: a conversation is sent again with every step."""
+        """The turn in the forms of the vendors that were sent it: it is sent again with every step."""
         return {}
 
 
@@ -52,14 +52,26 @@ class ToolTurn(_Said, frozen=True):
 Turn = UserTurn | AssistantTurn | ToolTurn
 
 
+class Settled:
+    """The beginning of a conversation, which never changes, and what vendors' adapters made of it: they are asked with it
+    again and again."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.rendered: dict[str, tuple[int, bytes]] = {}
+        """By the form's name: how many of the turns were rendered, and what became of them."""
+
+
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One step. `purpose` lets the scripted model tell a title from a turn."""
+    """One step. `purpose` lets the scripted model tell a title from a turn; `turns` is all of the conversation, and
+    `settled` its beginning if that is kept."""
 
     purpose: Literal["turn", "title", "summary"]
     session_id: str
     model: str
     system: tuple[str, ...]
     turns: tuple[Turn, ...]
+    settled: Settled | None = None
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 0
     settings: SelectedModel = SelectedModel()

@@ -6,13 +6,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from bullpen.config.settings import ProviderSettings
-from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, Turn, UserTurn
+from bullpen.providers.base import AssistantTurn, ModelRequest, Settled, ToolSpec, ToolTurn, Turn, UserTurn
 from bullpen.schema.message import Binary, ToolCall, ToolResult
 
 Json = dict[str, Any]
@@ -57,34 +57,44 @@ def affinity_of(session_id: str) -> str:
 def messages_of(request: ModelRequest, *, replay_reasoning: bool = True) -> list[msgspec.Raw]:
     """The conversation, each message as JSON. Pictures in tool results follow in a user message, since results
     are text here."""
-    form = "chat with reasoning" if replay_reasoning else "chat"
-    messages = [_raw({"role": "system", "content": text}) for text in request.system if text]
-    known = _known(request.turns, form)
-    messages += known
+    system = [_raw({"role": "system", "content": text}) for text in request.system if text]
+    known, said = _settled(request.settled, replay_reasoning=replay_reasoning)
+    return [*system, *known, *_messages(request.turns[said:], replay_reasoning=replay_reasoning)]
+
+
+def _settled(settled: Settled | None, *, replay_reasoning: bool) -> tuple[list[msgspec.Raw], int]:
+    """The settled beginning as one piece of JSON, and how many turns that are; none when it has pictures, for these
+    move with their neighbours."""
+    if settled is None or not settled.turns:
+        return [], 0
+    form = f"chat, {replay_reasoning=}"
+    count, so_far = settled.rendered.get(form, (0, b""))
+    new = settled.turns[count:]
+    if any(isinstance(turn, ToolTurn) and turn.result.data for turn in new):
+        return [], 0
+    pieces = [bytes(message) for message in _messages(new, replay_reasoning=replay_reasoning)]
+    so_far = b",".join([so_far, *pieces] if so_far else pieces)
+    settled.rendered[form] = (len(settled.turns), so_far)
+    return [msgspec.Raw(so_far)], len(settled.turns)
+
+
+def _messages(turns: Sequence[Turn], *, replay_reasoning: bool) -> list[msgspec.Raw]:
+    form = f"chat, {replay_reasoning=}"
+    messages: list[msgspec.Raw] = []
     shown: list[Binary] = []
-    for turn in request.turns[len(known) :]:
+    for turn in turns:
         if shown and not isinstance(turn, ToolTurn):
             messages.append(_raw(_user(FOLLOWING, shown)))
             shown = []
-        message = _raw(_message(turn, replay_reasoning=replay_reasoning))
+        message = turn.rendered.get(form)
+        if message is None:
+            message = turn.rendered[form] = _raw(_message(turn, replay_reasoning=replay_reasoning))
         messages.append(message)
-        if isinstance(turn, ToolTurn) and (pictures := _media(turn.result)):
-            shown += pictures
-        else:
-            turn.rendered[form] = message
+        if isinstance(turn, ToolTurn) and turn.result.data:
+            shown += _media(turn.result)
     if shown:
         messages.append(_raw(_user(FOLLOWING, shown)))
     return messages
-
-
-def _known(turns: Sequence[Turn], form: str) -> list[msgspec.Raw]:
-    """What is already there in this form: all but the latest turns, or nothing if one of them has pictures, which
-    move with their neighbours."""
-    end = len(turns)
-    while end and form not in turns[end - 1].rendered:
-        end -= 1
-    known = [turn.rendered.get(form) for turn in turns[:end]]
-    return [] if None in known else cast(list[msgspec.Raw], known)
 
 
 def _raw(value: Json) -> msgspec.Raw:
