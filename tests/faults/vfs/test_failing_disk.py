@@ -35,9 +35,12 @@ async def test_a_fault_at_any_call_leaves_nothing_half_done(
 ) -> None:
     """All work is taken up again and ends; then a power cut shows what was really on the platter."""
     # There are a hundred writes to a sync.
-    prompts = sized(6, 40) if operation == "sync" else 4
+    prompts = sized(6, 30) if operation == "sync" else 3
     hits = stops = rewinds = runs = 0
-    for n in await _moments(operation, shard, prompts, tmp_path, disk):
+    moments = await _moments(operation, shard, prompts, tmp_path, disk)
+    if not moments:
+        return  # There are fewer such calls than shards.
+    for n in moments:
         async with open_bench(tmp_path / f"{n}", vfs=disk.name) as bench:
             workload = Workload(bench, random.Random(n), prompts=prompts)
             disk.hits.clear()

@@ -14,7 +14,7 @@ from tests.faults.vfs.checker import check
 from tests.faults.vfs.disk import Disk, Image, Operation, Trouble, put_down
 from tests.faults.vfs.workload import Promised, Workload
 
-RUNS = sized(5, 40)
+RUNS = sized(5, 34)
 CUTS_PER_RUN = sized(12, 60)
 
 WRITE_LOG, SYNC_LOG, WRITE_FILE = (True, "write"), (True, "sync"), (False, "write")
@@ -31,7 +31,7 @@ async def test_a_power_cut_costs_nothing_that_was_promised(
     moments: Counter[tuple[bool, str]] = Counter()
     async with open_bench(tmp_path / "live", vfs=disk.name) as bench:
         # Long prompts fill the write-ahead log, so that it is brought into the file under way.
-        workload = Workload(bench, chance, prompts=sized(25, 60), longest=60_000)
+        workload = Workload(bench, chance, prompts=sized(25, 40), longest=60_000)
 
         def maybe_cut(operation: Operation, path: str) -> Trouble | None:
             """In half of the cuts nothing unsynced survives, in the others any sectors of it."""
