@@ -42,12 +42,12 @@ class Records:
 
     def look(self, session: str) -> Looked:
         """How the session's prompts stand now, and its finished messages."""
-        rows = self.rows("SELECT run_id, state, attempts, text FROM prompts WHERE session = ?", session)
+        rows = self.rows("SELECT run_id, state, turn, text FROM prompts WHERE session = ?", session)
         finished = self.rows("SELECT id, body FROM messages WHERE session = ? AND finished = 1", session)
         return Looked(
             states={run_id: state for run_id, state, _, _ in rows},
             messages=dict(finished),
-            begun={run_id: attempts > 0 for run_id, _, attempts, _ in rows},
+            begun={run_id: turn > 0 for run_id, _, turn, _ in rows},
             texts={run_id: text for run_id, _, _, text in rows},
         )
 

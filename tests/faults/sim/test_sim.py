@@ -64,15 +64,16 @@ MISFORTUNES = (
 
 REPLAY = """
 from pathlib import Path
-import sys, tempfile
+import sys
 from tests.faults.sim.story import run_seed
-print(*(run_seed(seed, Path(tempfile.mkdtemp(dir=sys.argv[1]))).digest for seed in range(int(sys.argv[2]))))
+print(*(run_seed(seed, Path(sys.argv[1]) / str(seed)).digest for seed in range(int(sys.argv[2]))))
 """
 
 
 @contextmanager
 def memory() -> Iterator[Path]:
-    """A directory in memory, where there is one: these worlds decide themselves how slow a disk is."""
+    """A directory in memory, where there is one: these worlds decide themselves how slow a disk is. Its name is always of the
+    same length, and so is what the server says of it, which decides where the network may cut it."""
     shm = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="bpsim-", dir=shm if shm.is_dir() else None) as directory:
         yield Path(directory)
@@ -149,7 +150,7 @@ if "BULLPEN_SEED" in os.environ:
 
     def test_one_seed() -> None:
         with memory() as base:
-            outcome = run_seed(int(os.environ["BULLPEN_SEED"]), base / "seed")
+            outcome = run_seed(int(os.environ["BULLPEN_SEED"]), base / os.environ["BULLPEN_SEED"])
         print(*outcome.trace, sep="\n")
         print(outcome.digest, dict(outcome.tally))
         assert not outcome.wrong
