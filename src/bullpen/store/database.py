@@ -23,16 +23,18 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
 from bullpen.broker.facts import Fact
 from bullpen.errors import StoreDamaged, StoreError, StoreFailing, StoreFull
 from bullpen.store.migrations import MIGRATIONS, Migration
+from bullpen.store.reader import Reader
+from bullpen.store.requests import Inbox, Request, take_all
 from bullpen.store.reserve import Reserve
 from bullpen.store.sqlite import DISTRUSTED, Connections, File, Rewound, close, committed_frames, translate
-from bullpen.store.sqlite_tx import SqliteTx, drive
+from bullpen.store.sqlite_tx import Units, drive
 from bullpen.store.tx import Work
 from bullpen.system.clock import Clock
 from bullpen.system.failpoints import hit
@@ -40,9 +42,6 @@ from bullpen.system.tally import Tally
 
 T = TypeVar("T")
 log = logging.getLogger("bullpen.store")
-
-MAX_BATCH = 256
-"""Units in one commit; bounds how long the first of them waits for the last."""
 
 CHECKPOINT_FRAMES = 1000
 """From this size on (4 MiB) the write-ahead log is brought into the file."""
@@ -67,15 +66,13 @@ class Database:
     ) -> None:
         self.path = file.path
         self._file = file
-        self._clock = clock
-        self._attached = attached
         self._publish = publish
         self._rewind = rewind
         self._tally = tally
         self._synchronous = ""
         self._frames = 0
         self._use(connections.writer)
-        self._readers = [_Reader(connection) for connection in connections.readers]
+        self._readers = [Reader(connection) for connection in connections.readers]
         self._reserve = Reserve(file.path.with_suffix(".reserve"))
         self._shown: dict[str, int] = {}
         """The last number committed of each log."""
@@ -88,9 +85,9 @@ class Database:
         """How often logs went back, as the loop knows it and as the writer does. What was asked for in ignorance
         of it rests on what is gone."""
         self._loop = asyncio.get_running_loop()
-        self._writes: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._reads: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._steady_from = _last_event_at(self._writer, clock) - clock.monotonic()
+        self._writes: Inbox = queue.SimpleQueue()
+        self._reads: Inbox = queue.SimpleQueue()
+        self._units = Units(self._writer, clock, attached)
         self._closed = False
         self._start()
 
@@ -154,7 +151,7 @@ class Database:
 
     def _enqueue(
         self,
-        to: queue.SimpleQueue[_Request | None],
+        to: Inbox,
         work: Work[T],
         durable: bool = False,
         reserved: bool = False,
@@ -164,7 +161,7 @@ class Database:
         if self._closed:
             future.set_exception(StoreError("the database is closed"))
         else:
-            to.put(_Request(work, future, durable, reserved, then, self._age))
+            to.put(Request(work, future, durable, reserved, then, self._age))
         return future
 
     # Writer thread
@@ -173,7 +170,7 @@ class Database:
         self._reserve.keep()
         is_open = True
         while is_open:
-            batch = _take_all(self._writes, None if self._trouble is None else REOPEN_S)
+            batch = take_all(self._writes, None if self._trouble is None else REOPEN_S)
             is_open = None not in batch
             self._write_batch(self._admit([request for request in batch if request is not None]))
             self._checkpoint()
@@ -181,7 +178,7 @@ class Database:
                 self._mend()
         self._leave()
 
-    def _admit(self, batch: list[_Request]) -> list[_Request]:
+    def _admit(self, batch: list[Request]) -> list[Request]:
         """Those that may be tried; the others are turned away."""
         if self._trouble is not None:
             self._refuse(batch, self._trouble)
@@ -196,7 +193,7 @@ class Database:
             batch = [r for r in batch if r.reserved]
         return batch
 
-    def _write_batch(self, batch: list[_Request]) -> None:
+    def _write_batch(self, batch: list[Request]) -> None:
         if not batch:
             return
         facts: list[Fact] = []
@@ -223,14 +220,14 @@ class Database:
                 self._shown[fact.workspace] = fact.seq
         self._loop.call_soon_threadsafe(self._deliver, batch, facts)
 
-    def _refuse(self, batch: list[_Request], error: StoreError) -> None:
+    def _refuse(self, batch: list[Request], error: StoreError) -> None:
         if not batch:
             return
         for request in batch:
             request.error = error
         self._loop.call_soon_threadsafe(self._deliver, batch, [])
 
-    def _commit(self, batch: list[_Request], facts: list[Fact]) -> None:
+    def _commit(self, batch: list[Request], facts: list[Fact]) -> None:
         self._set_synchronous("FULL" if any(r.durable for r in batch) else "NORMAL")
         self._writer.execute("BEGIN IMMEDIATE")
         try:
@@ -244,9 +241,9 @@ class Database:
                 self._writer.execute("ROLLBACK")
             raise
 
-    def _run_unit(self, request: _Request, facts: list[Fact], *, alone: bool) -> None:
+    def _run_unit(self, request: Request, facts: list[Fact], *, alone: bool) -> None:
         request.error = None
-        tx = self._tx(self._writer)
+        tx = self._units.on(self._writer)
         if not alone:
             self._writer.execute("SAVEPOINT unit")
         try:
@@ -264,10 +261,6 @@ class Database:
             facts.extend(tx.facts)
         if not alone:
             self._writer.execute("RELEASE unit")
-
-    def _tx(self, connection: apsw.Connection) -> SqliteTx:
-        steady = int(self._steady_from + self._clock.monotonic())
-        return SqliteTx(connection, int(self._clock.time()), steady, self._attached)
 
     def _set_synchronous(self, level: str) -> None:
         if level != self._synchronous:
@@ -357,28 +350,26 @@ class Database:
 
     # Reader threads
 
-    def _read_loop(self, reader: _Reader) -> None:
+    def _read_loop(self, reader: Reader) -> None:
         while (request := self._reads.get()) is not None:
             with reader.lock:
                 self._run_read(request, reader.connection)
                 self._loop.call_soon_threadsafe(self._deliver, [request], [])
         reader.close()
 
-    def _run_read(self, request: _Request, connection: apsw.Connection | None) -> None:
+    def _run_read(self, request: Request, connection: apsw.Connection | None) -> None:
         if connection is None:
             request.error = self._trouble
             return
         try:
-            tx = self._tx(connection)
+            tx = self._units.on(connection)
             connection.execute("BEGIN")
             try:
                 request.result = drive(request.work(tx))
             finally:
                 connection.execute("ROLLBACK")
-        except apsw.Error as exc:
-            request.error = translate(exc, self.path)
         except BaseException as exc:
-            request.error = exc
+            request.error = translate(exc, self.path) if isinstance(exc, apsw.Error) else exc
 
     # Event loop
 
@@ -386,7 +377,7 @@ class Database:
         self._age += 1
         self._rewind(rewound)
 
-    def _deliver(self, batch: list[_Request], facts: list[Fact]) -> None:
+    def _deliver(self, batch: list[Request], facts: list[Fact]) -> None:
         try:
             if facts:
                 self._publish(facts)
@@ -399,12 +390,7 @@ class Database:
         for request in batch:
             if isinstance(request.error, StoreError):
                 self._tally["store_errors"] += 1
-            if request.future.cancelled():
-                continue
-            if request.error is not None:
-                request.future.set_exception(request.error)
-            else:
-                request.future.set_result(request.result)
+            request.answer()
 
 
 async def open_database(
@@ -437,62 +423,5 @@ async def open_database(
     )
 
 
-class _Reader:
-    """A reader's connection. Who holds the lock uses it, or takes it away."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.lock = threading.Lock()
-        self.connection: apsw.Connection | None = connection
-
-    def close(self) -> None:
-        if self.connection is not None:
-            close(self.connection)
-            self.connection = None
-
-
-def _last_event_at(connection: apsw.Connection, clock: Clock) -> float:
-    """Where the steady clock stopped; a new database begins with the time of day."""
-    last = connection.execute(
-        "SELECT max(e.at) FROM workspaces AS w JOIN events AS e ON e.workspace = w.id AND e.seq = w.head"
-    ).fetchall()[0][0]
-    return clock.time() if last is None else float(str(last))
-
-
 class _UnitFailed(Exception):
     """The only unit of a batch failed by itself; its error is already noted."""
-
-
-class _Request:
-    __slots__ = ("age", "durable", "error", "future", "reserved", "result", "then", "work")
-
-    def __init__(
-        self,
-        work: Work[Any],
-        future: asyncio.Future[Any],
-        durable: bool,
-        reserved: bool,
-        then: Callable[[Any], None] | None,
-        age: int,
-    ) -> None:
-        self.work = work
-        self.future = future
-        self.durable = durable
-        self.reserved = reserved
-        self.then = then
-        self.age = age
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-
-def _take_all(
-    requests: queue.SimpleQueue[_Request | None], patience_s: float | None
-) -> list[_Request | None]:
-    """Everything that waits, at least one unless patience ends; a None ends the list and the loop."""
-    taken: list[_Request | None] = []
-    try:
-        taken.append(requests.get(timeout=patience_s))
-        while taken[-1] is not None and len(taken) < MAX_BATCH:
-            taken.append(requests.get_nowait())
-    except queue.Empty:
-        pass
-    return taken

@@ -1,4 +1,4 @@
-"""A unit of work on a SQLite connection, driven to its end by the thread that owns it."""
+"""A unit of work on a SQLite connection: what it is given, and how the thread that owns it drives it to its end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import apsw
 
 from bullpen.broker.facts import Fact
 from bullpen.store.tx import Row, Value
+from bullpen.system.clock import Clock
 
 T = TypeVar("T")
 
@@ -40,6 +41,28 @@ class SqliteTx:
 
     def publish(self, fact: Fact) -> None:
         self.facts.append(fact)
+
+
+class Units:
+    """Begins the units of one database: what time it is by either clock, and who is attached.
+
+    The steady clock goes on from the last event that is stored, so the hours in which nobody had the database open
+    do not count; a new database begins with the time of day.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, clock: Clock, attached: Callable[[str, str], int]
+    ) -> None:
+        self._clock = clock
+        self._attached = attached
+        last = connection.execute(
+            "SELECT max(e.at) FROM workspaces AS w JOIN events AS e ON e.workspace = w.id AND e.seq = w.head"
+        ).fetchall()[0][0]
+        self._steady_from = (clock.time() if last is None else float(str(last))) - clock.monotonic()
+
+    def on(self, connection: apsw.Connection) -> SqliteTx:
+        steady = int(self._steady_from + self._clock.monotonic())
+        return SqliteTx(connection, int(self._clock.time()), steady, self._attached)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -29,7 +29,8 @@ from bullpen.broker.facts import Fact
 from bullpen.broker.subscription import Subscription
 from bullpen.errors import StoreBusy, StoreError, StoreFull
 from bullpen.store import log
-from bullpen.store.database import MAX_BATCH, Database, _Request
+from bullpen.store.database import Database
+from bullpen.store.requests import MAX_BATCH, Request
 
 T = TypeVar("T")
 
@@ -262,7 +263,7 @@ class VirtualDatabase(Database):
     def _start(self) -> None:
         self._writes = _Inbox(self._soon)  # type: ignore[assignment]  # All that is asked of it is `put`.
         self._reads = _Inbox(self._soon_read)  # type: ignore[assignment]
-        self._waiting: list[_Request] = []
+        self._waiting: list[Request] = []
         self._told_at = 0.0
         self._under_way = 0
         self.disk.databases.append(self)
@@ -274,12 +275,12 @@ class VirtualDatabase(Database):
         lost.set_exception(StoreError("the disk is gone"))
         return lost
 
-    def _soon(self, request: _Request) -> None:
+    def _soon(self, request: Request) -> None:
         self._waiting.append(request)
         if len(self._waiting) == 1:
             self._loop.call_later(self.disk.world.moment(), self._write_all)
 
-    def _soon_read(self, request: _Request) -> None:
+    def _soon_read(self, request: Request) -> None:
         self._under_way += 1
         self._loop.call_later(self.disk.world.moment(), self._read, request)
 
@@ -298,7 +299,7 @@ class VirtualDatabase(Database):
         else:
             self._write_batch(list(batch))
 
-    def _read(self, request: _Request) -> None:
+    def _read(self, request: Request) -> None:
         self._under_way -= 1
         if self.disk.is_lost:
             self._abandon([request])
@@ -306,19 +307,19 @@ class VirtualDatabase(Database):
             self._run_read(request, self._readers[0].connection)
             self._deliver([request], [])
 
-    def _deliver(self, batch: list[_Request], facts: list[Fact]) -> None:
+    def _deliver(self, batch: list[Request], facts: list[Fact]) -> None:
         self._told_at = max(self._loop.time() + self.disk.world.moment() / 4, self._told_at + 1e-6)
         self._under_way += 1
         self._loop.call_at(self._told_at, self._tell, batch, facts)
 
-    def _tell(self, batch: list[_Request], facts: list[Fact]) -> None:
+    def _tell(self, batch: list[Request], facts: list[Fact]) -> None:
         self._under_way -= 1
         if self.disk.is_lost:
             self._abandon(batch)
         else:
             super()._deliver(batch, facts)
 
-    def _abandon(self, batch: list[_Request]) -> None:
+    def _abandon(self, batch: list[Request]) -> None:
         """Whoever waits here is dying too, and has to get on with it."""
         for request in batch:
             if not request.future.done():
@@ -342,7 +343,7 @@ class VirtualDatabase(Database):
 
 
 class _Inbox:
-    def __init__(self, put: Callable[[_Request], None]) -> None:
+    def __init__(self, put: Callable[[Request], None]) -> None:
         self.put = put
 
     def get(self) -> NoReturn:
