@@ -10,12 +10,12 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple
 
+from bullpen.engine.beginnings import insert_user_message
 from bullpen.engine.endings import CANCELLED, close_turn, drop, insert_cut_answer
 from bullpen.errors import PromptNotFound, SessionBusy, SessionNotFound
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.api import QueueEdit
 from bullpen.schema.events import RunComplete
-from bullpen.schema.message import Message, new_message, user_parts
 from bullpen.store import asks, files, log, messages, prompts, sessions
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
@@ -108,13 +108,6 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
     await prompts.forget_session(tx, workspace, session)
     await sessions.delete(tx, workspace, session)
     return cancelled
-
-
-async def insert_user_message(tx: Tx, workspace: str, prompt: Prompt) -> Message:
-    parts = user_parts(prompt.text, prompt.attachments)
-    message = new_message("user", prompt.session, parts, tx.now, author=prompt.author)
-    await messages.insert(tx, workspace, message)
-    return message
 
 
 async def _cancel_on_entry(tx: Tx, workspace: str, prompt: Prompt) -> None:

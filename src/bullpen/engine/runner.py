@@ -20,24 +20,23 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen.engine import endings, queue
-from bullpen.engine.draft import Draft
+from bullpen.engine.beginnings import Begun, begin_turn, fail_next
 from bullpen.engine.history import Histories, History
-from bullpen.engine.queue import Cancelled, insert_user_message
+from bullpen.engine.queue import Cancelled
 from bullpen.engine.recovery import take_up
 from bullpen.engine.services import Agent, Chosen, Services, choose
 from bullpen.engine.summary import summarize
 from bullpen.engine.title import name_session
-from bullpen.engine.turn import Conversation, TurnRun, fold, open_answer
+from bullpen.engine.turn import Conversation, TurnRun
 from bullpen.errors import (
     BullpenError,
     ProviderError,
-    SessionNotFound,
     StoreError,
     TurnCancelled,
     WorkspaceClosing,
 )
 from bullpen.schema.session import PLACEHOLDER_TITLES, Session
-from bullpen.store import prompts, sessions
+from bullpen.store import prompts
 from bullpen.store.prompts import NewRow, Prompt
 from bullpen.store.tx import Tx, Work
 from bullpen.system.failpoints import hit
@@ -45,18 +44,8 @@ from bullpen.system.failpoints import hit
 T = TypeVar("T")
 log = logging.getLogger("bullpen.engine")
 
-
 STORE_RETRY_S = 0.5
 """How long a runner waits before it asks a store again that refused to begin or end a turn."""
-
-
-class Begun(NamedTuple):
-    """A prompt taken out of the queue. `draft` is set when its turn has begun, `error` when it failed at once."""
-
-    prompt: Prompt
-    session: Session | None = None
-    draft: Draft | None = None
-    error: Exception | None = None
 
 
 class _Running(NamedTuple):
@@ -221,7 +210,7 @@ class Runner:
             chosen = choose(agent, agent.settings.large)
         except Exception as exc:
             error = exc
-            begun = await self._insist(lambda tx: _fail_next(tx, workspace, session, error), reserved=True)
+            begun = await self._insist(lambda tx: fail_next(tx, workspace, session, error), reserved=True)
         else:
             hit("turn-beginning")
             model = chosen
@@ -375,35 +364,3 @@ class Runner:
         else:
             outcome.set_exception(error)
             outcome.exception()  # Seen: whoever asked may have left.
-
-
-async def begin_turn(tx: Tx, workspace: str, session_id: str, chosen: Chosen) -> Begun | None:
-    """Give the next waiting prompt its turn: its message, those that join it, and an empty answer."""
-    waiting = await prompts.waiting(tx, workspace, session_id)
-    if not waiting:
-        return None
-    prompt = waiting[0]
-    if not await sessions.exists(tx, workspace, session_id):
-        return await _fail_prompt(tx, workspace, prompt, SessionNotFound(session_id))
-    session = await sessions.get(tx, workspace, session_id)
-    await prompts.activate(tx, workspace, prompt.seq, prompt.seq)
-    if prompt.queued:
-        await prompts.queue_changed(tx, workspace, session_id)
-    if prompt.kind == "prompt":
-        await insert_user_message(tx, workspace, prompt)
-        if prompt.folds:
-            await fold(tx, workspace, prompt)
-    await sessions.announce(tx, workspace, session_id)
-    is_summary = prompt.kind == "summary"
-    draft = await open_answer(tx, workspace, session_id, prompt.seq, chosen, summary=is_summary)
-    return Begun(prompt, session, draft)
-
-
-async def _fail_next(tx: Tx, workspace: str, session: str, error: Exception) -> Begun | None:
-    waiting = await prompts.waiting(tx, workspace, session)
-    return await _fail_prompt(tx, workspace, waiting[0], error) if waiting else None
-
-
-async def _fail_prompt(tx: Tx, workspace: str, prompt: Prompt, error: Exception) -> Begun:
-    await endings.refuse(tx, workspace, prompt, str(error) or type(error).__name__)
-    return Begun(prompt, error=error)

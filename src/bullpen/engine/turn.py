@@ -17,17 +17,17 @@ import msgspec
 from bullpen.asks.permission import Call, Mode, guard
 from bullpen.engine import endings
 from bullpen.engine.answer import Answer, stream_answer
+from bullpen.engine.beginnings import fold, insert_user_message, open_answer
 from bullpen.engine.calls import run_calls
 from bullpen.engine.context import CallContext
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import History, user_turn
-from bullpen.engine.queue import insert_user_message
 from bullpen.engine.services import Chosen, Services
 from bullpen.errors import ToolFailed, TurnCancelled, TurnStuck
 from bullpen.providers.base import AssistantTurn, ModelRequest, ToolSpec, ToolTurn, UserTurn
-from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message
-from bullpen.store import asks, messages, prompts, sessions
-from bullpen.store.growth import OpenMessage, show
+from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult
+from bullpen.store import asks, messages, sessions
+from bullpen.store.growth import show
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx, Work
 from bullpen.system.failpoints import hit
@@ -295,40 +295,6 @@ class TurnRun:
             return await work(tx)
 
         return guarded
-
-
-async def fold(tx: Tx, workspace: str, prompt: Prompt) -> list[Message]:
-    """Take the prompts that may join this turn out of the queue and into the conversation.
-
-    Only those before the first one that wants a turn of its own: nobody overtakes."""
-    joined: list[Message] = []
-    for waiting in await prompts.waiting(tx, workspace, prompt.session):
-        if not waiting.folds:
-            break
-        await prompts.activate(tx, workspace, waiting.seq, prompt.seq)
-        joined.append(await insert_user_message(tx, workspace, waiting))
-    if joined:
-        await prompts.queue_changed(tx, workspace, prompt.session)
-    return joined
-
-
-async def open_answer(
-    tx: Tx, workspace: str, session_id: str, turn: int, chosen: Chosen, *, summary: bool = False
-) -> Draft:
-    """An empty assistant message, announced and ready to grow."""
-    selected = chosen.selected
-    message = new_message(
-        "assistant",
-        session_id,
-        (),
-        tx.now,
-        model=selected.model,
-        provider=selected.provider,
-        is_summary=summary,
-    )
-    open_message = OpenMessage(workspace, message, turn)
-    await messages.insert(tx, workspace, message, turn=turn, live=open_message)
-    return Draft(message, open_message)
 
 
 def _look_at(ahead: asyncio.Future[None]) -> None:
