@@ -9,7 +9,7 @@ from tests.engine.timeloop import TimeLoop, advance
 from tests.server.fake_host import FakeHost, app_of
 from tests.server.raw import Client2, Serving, serving
 
-from bullpen.server.routing import BODY_BYTES_PER_S, BODY_S
+from bullpen.server.exchange import BODY_BYTES_PER_S, BODY_S
 
 HEAD = "POST /v1/workspaces/w1/sessions HTTP/1.1\nHost: a\nContent-Length: {}\n\n"
 BODY = b'{"title": "Slow"}'

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bullpen.errors import BullpenError
 from bullpen.server.auth import Guard
 from bullpen.server.errors import INTERNAL_ERROR, reply_to, unwrapped
+from bullpen.server.exchange import Connection, Gone, Reply, WatchedSend
 from bullpen.server.link import EXTENSION
 from bullpen.server.routes import (
     agent,
@@ -36,17 +37,7 @@ from bullpen.server.routes import (
     system,
     workspaces,
 )
-from bullpen.server.routing import (
-    Connection,
-    Endpoint,
-    Gone,
-    Match,
-    Reply,
-    Request,
-    Router,
-    WatchedSend,
-    split_path,
-)
+from bullpen.server.routing import Endpoint, Match, Request, Router, split_path
 
 if TYPE_CHECKING:
     from bullpen.workspace.host import Host

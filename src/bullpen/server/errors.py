@@ -28,7 +28,7 @@ from bullpen.errors import (
 )
 from bullpen.schema.api import ErrorBody
 from bullpen.schema.wire import encode
-from bullpen.server.routing import JSON_TYPE, Reply
+from bullpen.server.exchange import JSON_TYPE, Reply
 
 STATUSES: Mapping[type[BullpenError], int] = MappingProxyType(
     {

@@ -14,7 +14,6 @@ Checks have an order that clients see: first the workspace, then path, query and
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 import typing
@@ -23,13 +22,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import msgspec
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Scope
 
-from bullpen.errors import BadRequest, BullpenError, TooLarge, TooSlow, WorkspaceNotFound
+from bullpen.errors import BadRequest, BullpenError, WorkspaceNotFound
 from bullpen.schema.wire import decode_body, encode
+from bullpen.server.exchange import JSON_TYPE, Connection, Reply
 
 if TYPE_CHECKING:
     from bullpen.workspace.host import Host
@@ -46,64 +46,10 @@ MAX_BODY_BYTES = 1024 * 1024
 MAX_ATTACHED_BODY_BYTES = 64 * 1024 * 1024
 """For prompts: some 48 MiB of files, which base64 makes a third longer."""
 
-BODY_S = 10.0
-BODY_BYTES_PER_S = 4 * 1024
-"""A body has so long to arrive, and a second more for each so many bytes of it that are there: slower than any
-network that a person would put up with, and too fast for a drip that only wants to hold a connection."""
-
-MAX_LENGTH_DIGITS = 18
-"""Of an announced length: no body has more, and Python refuses to read numbers of thousands of digits."""
-
-MAX_QUERY_FIELDS = 100
 MAX_HEADER_LENGTH = 255
 """Of the headers that end up in the store: names, ids and keys."""
 
 CURSOR_HEADER = b"bullpen-cursor"
-JSON_TYPE = b"application/json"
-
-
-class Reply(NamedTuple):
-    """A whole answer, ready to send."""
-
-    status: int
-    body: bytes = b""
-    content_type: bytes = b""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-
-    async def send(self, send: Send, *, head: bool) -> None:
-        """Send it; `head` leaves the body out and keeps its length."""
-        headers = [(b"content-length", b"%d" % len(self.body)), *self.headers]
-        if self.content_type:
-            headers.append((b"content-type", self.content_type))
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if head else self.body})
-
-
-class WatchedSend:
-    """A `send` that remembers the status. It hands on the awaitable, so it costs a stream next to nothing."""
-
-    __slots__ = ("_send", "status")
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
-
-    def __call__(self, message: Message) -> Awaitable[None]:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        return self._send(message)
-
-
-class Connection(NamedTuple):
-    """The three values of ASGI, for an endpoint that answers by itself."""
-
-    scope: Scope
-    receive: Receive
-    send: WatchedSend
-
-
-class Gone(Exception):
-    """The client hung up before its request was complete; nobody is left to answer."""
 
 
 class Request:
@@ -125,12 +71,9 @@ class Request:
         self.workspace: Workspace | None = None
         self._query: dict[str, str] | None = None
 
-    def header(self, name: bytes) -> str:
-        return header(self.connection.scope, name)
-
     def query(self, name: str) -> str | None:
         if self._query is None:
-            self._query = _parse_query(self.connection.scope.get("query_string", b""))
+            self._query = self.connection.parse_query()
         return self._query.get(name)
 
     def find_workspace(self) -> Workspace:
@@ -142,35 +85,6 @@ class Request:
             return self.find_workspace()
         except WorkspaceNotFound:
             return None
-
-    async def body(self, limit_bytes: int) -> bytes:
-        """The whole body. Raises `TooLarge` as soon as that is known, `TooSlow` when it drips in, `Gone` when the
-        client hangs up."""
-        length = self.header(b"content-length")
-        if length.isdecimal() and (len(length) > MAX_LENGTH_DIGITS or int(length) > limit_bytes):
-            raise TooLarge(limit_bytes)
-        try:
-            async with asyncio.timeout(BODY_S) as patience:
-                return await self._receive_all(limit_bytes, patience)
-        except TimeoutError:
-            raise TooSlow from None
-
-    async def _receive_all(self, limit_bytes: int, patience: asyncio.Timeout) -> bytes:
-        began = asyncio.get_running_loop().time()
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.connection.receive()
-            if message["type"] == "http.disconnect":
-                raise Gone
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > limit_bytes:
-                raise TooLarge(limit_bytes)
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-            patience.reschedule(began + BODY_S + size / BODY_BYTES_PER_S)
 
 
 class Header:
@@ -253,7 +167,7 @@ class Endpoint:
         return Reply(self.status, _json(value), JSON_TYPE, cursor)
 
     async def _decode(self, request: Request, body: Input) -> Any:
-        raw = await request.body(self.max_body_bytes)
+        raw = await request.connection.body(self.max_body_bytes)
         if not raw and not body.required:
             return body.default
         return decode_body(raw, body.kind)
@@ -426,7 +340,7 @@ def _header_reader(mark: Header, default: Any) -> Callable[[Request], Any]:
 
     def read(request: Request) -> Any:
         for name, shown in zip(names, mark.names, strict=True):
-            if text := request.header(name):
+            if text := request.connection.header(name):
                 if len(text) > MAX_HEADER_LENGTH:
                     raise BadRequest(f"{shown} is longer than {MAX_HEADER_LENGTH} characters")
                 return text
@@ -465,29 +379,6 @@ def parse_uuid(text: str) -> str:
     if not _UUID.fullmatch(text):
         raise ValueError("invalid UUID format")
     return str(uuid.UUID(text))
-
-
-def header(scope: Scope, name: bytes) -> str:
-    """The first header of that name, or nothing."""
-    for key, value in scope["headers"]:
-        if key == name:
-            found: bytes = value
-            return found.decode("utf-8", "replace").strip()
-    return ""
-
-
-def _parse_query(raw: bytes) -> dict[str, str]:
-    """The first value of each name, as the reference reads it."""
-    try:
-        pairs = parse_qsl(
-            raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS
-        )
-    except ValueError as exc:
-        raise BadRequest("the query string is malformed") from exc
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        found.setdefault(name, value)
-    return found
 
 
 # Finding the endpoint

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bullpen.server import openapi
-from bullpen.server.routing import Endpoint, Reply, get
+from bullpen.server.exchange import Reply
+from bullpen.server.routing import Endpoint, get
 
 
 @get("/v1/openapi.json", access="watch", needs_store=False, answer=dict[str, Any])

@@ -9,16 +9,9 @@ import msgspec
 from bullpen.errors import BadRequest, StoreError, StoreFull
 from bullpen.schema import agent as nouns
 from bullpen.schema.api import CurrentSession, NewWorkspace
+from bullpen.server.exchange import Connection
 from bullpen.server.routes.system import valid_client_id
-from bullpen.server.routing import (
-    ClientId,
-    Connection,
-    Header,
-    delete,
-    get,
-    post,
-    stream,
-)
+from bullpen.server.routing import ClientId, Header, delete, get, post, stream
 from bullpen.server.sse import stream_events
 
 if TYPE_CHECKING:
