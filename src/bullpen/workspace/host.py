@@ -15,9 +15,8 @@ import asyncio
 import logging
 import platform
 import sys
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -42,14 +41,12 @@ from bullpen.store.store import Store
 from bullpen.system.failpoints import hit
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.opening import Opening, Surroundings
+from bullpen.workspace.place import Place, find_place
 from bullpen.workspace.stores import Stores
 from bullpen.workspace.trail import Trail
 from bullpen.workspace.workspace import Workspace, open_workspace
 
 log = logging.getLogger("bullpen.workspace")
-
-_NAMESPACE = uuid.UUID("7f0c2a51-6c1e-5d0a-9d5c-3f1a0b8e4c77")
-"""Turns a path into the workspace's id, the same after every restart."""
 
 COMMANDS = ("shutdown", "shutdown_if_idle")
 
@@ -261,24 +258,23 @@ class Host:
             raise ClientRetired(client_id)
 
     async def _open_or_join(self, body: NewWorkspace) -> Workspace:
-        root, data_dir = await asyncio.to_thread(self._resolve, body)
-        workspace_id = self._id_of(root, data_dir)
+        place = await asyncio.to_thread(find_place, body.path, body.data_dir, self._data_dir)
         while True:
             self._check_admission(body.client_id)
-            hosted = self._hosted.get(workspace_id)
+            hosted = self._hosted.get(place.id)
             if hosted is None:
-                hosted = self._start(workspace_id, body, root, data_dir)
+                hosted = self._start(place, body)
             elif hosted.end.is_set():
                 await hosted.over.wait()
                 continue
             hosted.expected += 1
             try:
                 workspace = await asyncio.shield(hosted.ready)
-                if self._hosted.get(workspace_id) is hosted and not hosted.end.is_set():
+                if self._hosted.get(place.id) is hosted and not hosted.end.is_set():
                     return self._join(workspace, body)
             finally:
                 hosted.expected -= 1
-                if not hosted.expected and workspace_id not in self._live:
+                if not hosted.expected and place.id not in self._live:
                     # Whoever wanted it was refused or has left, and it has never been claimed.
                     hosted.end.set()
 
@@ -292,37 +288,20 @@ class Host:
         workspace.claims.hold(body.client_id, body.client_name)
         return workspace
 
-    def _resolve(self, body: NewWorkspace) -> tuple[Path, Path]:
-        """The directories of the workspace, made where they are missing. Raises `BadRequest` when they cannot be."""
-        with _refused(f"{body.path} cannot be used as a workspace"):
-            root = Path(body.path).expanduser().resolve()
-            root.mkdir(parents=True, exist_ok=True)
-        if not body.data_dir:
-            return root, self._data_dir
-        with _refused(f"{body.data_dir} cannot be used as a data directory"):
-            data_dir = Path(body.data_dir).expanduser().resolve()
-            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            is_default = data_dir == self._data_dir.resolve()
-        return root, self._data_dir if is_default else data_dir
-
-    def _id_of(self, root: Path, data_dir: Path) -> str:
-        key = str(root) if data_dir == self._data_dir else f"{data_dir}\0{root}"
-        return str(uuid.uuid5(_NAMESPACE, key))
-
-    def _start(self, workspace_id: str, body: NewWorkspace, root: Path, data_dir: Path) -> _Hosted:
-        hosted = self._hosted[workspace_id] = _Hosted()
+    def _start(self, place: Place, body: NewWorkspace) -> _Hosted:
+        hosted = self._hosted[place.id] = _Hosted()
         pairs = (pair.partition("=") for pair in body.env if "\0" not in pair)
         env = {name: value for name, equals, value in pairs if name and equals} or dict(self._env)
         opening = Opening(
-            id=workspace_id,
+            id=place.id,
             path=body.path,
-            root=root,
+            root=place.root,
             yolo=body.yolo,
             debug=body.debug,
             channels=body.channels,
             env=env,
         )
-        self._tasks.start_soon(self._run, opening, data_dir, hosted)
+        self._tasks.start_soon(self._run, opening, place.data_dir, hosted)
         return hosted
 
     async def _run(self, opening: Opening, data_dir: Path, hosted: _Hosted) -> None:
@@ -436,18 +415,6 @@ class Host:
         self._exiting = True
         self._stop_idle_timer()
         self._on_exit()
-
-
-@contextmanager
-def _refused(what: str) -> Iterator[None]:
-    """Whatever is wrong with a path that a client named is the client's to mend."""
-    try:
-        yield
-    except OSError as exc:
-        raise BadRequest(f"{what}: {exc.strerror or exc}") from exc
-    # A NUL byte; a loop of links, or the home of a user who does not exist.
-    except (ValueError, RuntimeError) as exc:
-        raise BadRequest(f"{what}: {exc}") from exc
 
 
 def _innermost(exc: BaseException) -> BaseException:
