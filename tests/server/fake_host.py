@@ -136,6 +136,7 @@ class FakeWorkspace:
 
     def __init__(self, calls: list[Any]) -> None:
         self.answers = IMMEDIATE | LATER
+        self.outside = self
         self._calls = calls
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -27,13 +27,7 @@ from bullpen.config import write
 from bullpen.engine import queue
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
-from bullpen.errors import (
-    AgentNotReady,
-    BadRequest,
-    GrantNotFound,
-    LanguageServerNotFound,
-    WorkspaceClosing,
-)
+from bullpen.errors import AgentNotReady, BadRequest, GrantNotFound, WorkspaceClosing
 from bullpen.mcp.servers import McpServers
 from bullpen.schema import agent as nouns
 from bullpen.schema.agent import (
@@ -41,9 +35,6 @@ from bullpen.schema.agent import (
     AgentInfo,
     CatalogueProvider,
     ClientInfo,
-    LspInfo,
-    McpInfo,
-    McpPrompt,
     Model,
     QueuedPrompt,
     SelectedModel,
@@ -56,8 +47,6 @@ from bullpen.schema.api import (
     ConfigSet,
     Dropped,
     ImportedToken,
-    McpGetPrompt,
-    McpReadResource,
     NewPrompt,
     PermissionAnswer,
     PromptAccepted,
@@ -84,6 +73,7 @@ from bullpen.system.jobs import Jobs
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.configuration import Configuration
 from bullpen.workspace.opening import Opening, Surroundings
+from bullpen.workspace.outside import OutsideServers
 from bullpen.workspace.shell import Shell
 from bullpen.workspace.trail import Trail
 
@@ -115,6 +105,7 @@ class Workspace:
         self._tool_env: dict[str, str] = {}
         """What commands and outside servers see; follows the configuration."""
         self._mcp = McpServers(root=opening.root, env=self._tool_env, announce=self._announce)
+        self.outside = OutsideServers(self._mcp)
         self._configuration = Configuration(
             workspace=opening.id,
             root=opening.root,
@@ -451,51 +442,6 @@ class Workspace:
 
     async def refresh_oauth(self, body: RefreshOauth) -> None:
         raise BadRequest(f"provider {body.provider_id!r} has no OAuth login to refresh")
-
-    # Language servers: none can be configured yet
-
-    def lsps(self) -> dict[str, LspInfo]:
-        return {}
-
-    def diagnostics(self, name: str) -> dict[str, list[Any]]:
-        raise LanguageServerNotFound(name)
-
-    async def lsp_start(self, path: str) -> None:
-        """No server matches any file."""
-
-    async def lsp_stop(self) -> None:
-        """There is none to stop."""
-
-    # MCP
-
-    def mcp_states(self) -> dict[str, McpInfo]:
-        return self._mcp.states()
-
-    def mcp_prompts(self) -> list[McpPrompt]:
-        return self._mcp.prompts()
-
-    async def mcp_get_prompt(self, body: McpGetPrompt) -> str:
-        return await self._mcp.get_prompt(body.client_id, body.prompt_id, body.args)
-
-    async def mcp_read_resource(self, body: McpReadResource) -> list[dict[str, Any]]:
-        return await self._mcp.read_resource(body.name, body.uri)
-
-    async def mcp_refresh(self, kind: Literal["tools", "prompts", "resources"], name: str) -> None:
-        await self._mcp.refresh(kind, name)
-
-    def mcp_pending_auth(self) -> list[dict[str, str]]:
-        return []
-
-    def mcp_auth_url(self, name: str) -> str:
-        del name
-        return ""
-
-    async def mcp_auth(self, name: str) -> None:
-        raise BadRequest(f"MCP server {name!r} does not wait for a login")
-
-    async def mcp_docker(self, enabled: bool) -> None:
-        del enabled
-        raise BadRequest("the Docker MCP gateway is not supported; configure it as an ordinary MCP server")
 
     # Inside
 

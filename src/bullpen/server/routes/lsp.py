@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 @get("/v1/workspaces/{workspace_id}/lsps", access="watch")
 async def list_language_servers(workspace: Workspace) -> dict[str, LspInfo]:
     """Show the language servers by name."""
-    return workspace.lsps()
+    return workspace.outside.lsps()
 
 
 @get("/v1/workspaces/{workspace_id}/lsps/{name}/diagnostics", access="watch")
 async def show_diagnostics(workspace: Workspace, name: str) -> dict[str, list[Any]]:
     """Show what a language server complains about, by document."""
-    return workspace.diagnostics(name)
+    return workspace.outside.diagnostics(name)
 
 
 @post("/v1/workspaces/{workspace_id}/lsps/start", access="prompt")
 async def start_language_servers(workspace: Workspace, body: LspStart) -> None:
     """Start the language servers that know a file."""
-    await workspace.lsp_start(body.path)
+    await workspace.outside.lsp_start(body.path)
 
 
 @post("/v1/workspaces/{workspace_id}/lsps/stop", access="prompt")
 async def stop_language_servers(workspace: Workspace) -> None:
     """Stop all language servers."""
-    await workspace.lsp_stop()
+    await workspace.outside.lsp_stop()

@@ -22,73 +22,73 @@ class AuthUrl(Wire, frozen=True, kw_only=True):
 @get("/v1/workspaces/{workspace_id}/mcp/states", access="watch")
 async def list_mcp_states(workspace: Workspace | None) -> dict[str, McpInfo]:
     """Show the tool servers by name."""
-    return workspace.mcp_states() if workspace else {}
+    return workspace.outside.mcp_states() if workspace else {}
 
 
 @get("/v1/workspaces/{workspace_id}/mcp/prompts", access="watch")
 async def list_mcp_prompts(workspace: Workspace) -> list[McpPrompt]:
     """List the prompts that tool servers offer."""
-    return workspace.mcp_prompts()
+    return workspace.outside.mcp_prompts()
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/get-prompt", access="prompt")
 async def get_mcp_prompt(workspace: Workspace, body: McpGetPrompt) -> PromptText:
     """Fill in one of those prompts."""
-    return PromptText(prompt=await workspace.mcp_get_prompt(body))
+    return PromptText(prompt=await workspace.outside.mcp_get_prompt(body))
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/read-resource", access="prompt")
 async def read_mcp_resource(workspace: Workspace, body: McpReadResource) -> list[dict[str, Any]]:
     """Read a resource of a tool server."""
-    return await workspace.mcp_read_resource(body)
+    return await workspace.outside.mcp_read_resource(body)
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/refresh-tools", access="prompt")
 async def refresh_mcp_tools(workspace: Workspace, body: McpName) -> None:
     """Ask a tool server for its tools again."""
-    await workspace.mcp_refresh("tools", body.name)
+    await workspace.outside.mcp_refresh("tools", body.name)
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/refresh-prompts", access="prompt")
 async def refresh_mcp_prompts(workspace: Workspace | None, body: McpName) -> None:
     """Ask a tool server for its prompts again."""
     if workspace:
-        await workspace.mcp_refresh("prompts", body.name)
+        await workspace.outside.mcp_refresh("prompts", body.name)
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/refresh-resources", access="prompt")
 async def refresh_mcp_resources(workspace: Workspace | None, body: McpName) -> None:
     """Ask a tool server for its resources again."""
     if workspace:
-        await workspace.mcp_refresh("resources", body.name)
+        await workspace.outside.mcp_refresh("resources", body.name)
 
 
 @get("/v1/workspaces/{workspace_id}/mcp/pending-auth", access="watch")
 async def list_mcp_pending_auth(workspace: Workspace) -> list[dict[str, Any]]:
     """List the tool servers that wait for somebody to sign in."""
-    return workspace.mcp_pending_auth()
+    return workspace.outside.mcp_pending_auth()
 
 
 @get("/v1/workspaces/{workspace_id}/mcp/auth-url", access="watch")
 async def show_mcp_auth_url(workspace: Workspace | None, name: str) -> AuthUrl:
     """Show where to sign in for a tool server."""
-    return AuthUrl(auth_url=workspace.mcp_auth_url(name) if workspace else "")
+    return AuthUrl(auth_url=workspace.outside.mcp_auth_url(name) if workspace else "")
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/auth", access="admin")
 async def sign_in_to_mcp(workspace: Workspace, body: McpName) -> dict[str, Any]:
     """Sign in to a tool server; answers when that is done."""
-    await workspace.mcp_auth(body.name)
+    await workspace.outside.mcp_auth(body.name)
     return {}
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/docker/enable", access="admin")
 async def enable_docker_mcp(workspace: Workspace) -> None:
     """Use Docker's tool servers."""
-    await workspace.mcp_docker(enabled=True)
+    await workspace.outside.mcp_docker(enabled=True)
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/docker/disable", access="admin")
 async def disable_docker_mcp(workspace: Workspace) -> None:
     """Stop using Docker's tool servers."""
-    await workspace.mcp_docker(enabled=False)
+    await workspace.outside.mcp_docker(enabled=False)

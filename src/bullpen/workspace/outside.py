@@ -1,0 +1,62 @@
+"""The outside servers of a workspace as clients see them: tool servers (MCP), and language servers, of which there are none."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from bullpen.errors import BadRequest, LanguageServerNotFound
+from bullpen.mcp.servers import McpServers
+from bullpen.schema.agent import LspInfo, McpInfo, McpPrompt
+from bullpen.schema.api import McpGetPrompt, McpReadResource
+
+
+class OutsideServers:
+    """What a client can ask of them. They are started and ended by the workspace."""
+
+    def __init__(self, mcp: McpServers) -> None:
+        self._mcp = mcp
+
+    # Language servers: none can be configured yet
+
+    def lsps(self) -> dict[str, LspInfo]:
+        return {}
+
+    def diagnostics(self, name: str) -> dict[str, list[Any]]:
+        raise LanguageServerNotFound(name)
+
+    async def lsp_start(self, path: str) -> None:
+        """No server matches any file."""
+
+    async def lsp_stop(self) -> None:
+        """There is none to stop."""
+
+    # MCP
+
+    def mcp_states(self) -> dict[str, McpInfo]:
+        return self._mcp.states()
+
+    def mcp_prompts(self) -> list[McpPrompt]:
+        return self._mcp.prompts()
+
+    async def mcp_get_prompt(self, body: McpGetPrompt) -> str:
+        return await self._mcp.get_prompt(body.client_id, body.prompt_id, body.args)
+
+    async def mcp_read_resource(self, body: McpReadResource) -> list[dict[str, Any]]:
+        return await self._mcp.read_resource(body.name, body.uri)
+
+    async def mcp_refresh(self, kind: Literal["tools", "prompts", "resources"], name: str) -> None:
+        await self._mcp.refresh(kind, name)
+
+    def mcp_pending_auth(self) -> list[dict[str, str]]:
+        return []
+
+    def mcp_auth_url(self, name: str) -> str:
+        del name
+        return ""
+
+    async def mcp_auth(self, name: str) -> None:
+        raise BadRequest(f"MCP server {name!r} does not wait for a login")
+
+    async def mcp_docker(self, enabled: bool) -> None:
+        del enabled
+        raise BadRequest("the Docker MCP gateway is not supported; configure it as an ordinary MCP server")
