@@ -145,8 +145,7 @@ class Runner:
         workspace = self._services.workspace
 
         async def work(tx: Tx) -> None:
-            for prompt in await prompts.all_active(tx, workspace):
-                await endings.close_turn(tx, workspace, prompt, endings.CANCELLED)
+            await _close_active(tx, workspace, endings.CANCELLED)
             if drop_queue:
                 for session in await prompts.sessions_waiting(tx, workspace):
                     await queue.cancel(tx, workspace, session)
@@ -239,7 +238,7 @@ class Runner:
             with self._running[prompt.session].scope:
                 try:
                     if prompt.kind == "summary":
-                        await self._summarize(agent, chosen, begun)
+                        await self._summarize(chosen, begun)
                     else:
                         self._name(agent, session, prompt)
                         await self._turn(agent, chosen, begun)
@@ -287,7 +286,7 @@ class Runner:
         )
         await run.run()
 
-    async def _summarize(self, agent: Agent, chosen: Chosen, begun: Begun) -> None:
+    async def _summarize(self, chosen: Chosen, begun: Begun) -> None:
         prompt, session, draft = begun.prompt, begun.session, begun.draft
         assert session is not None and draft is not None
         todos = "\n".join(f"- [{t.status}] {t.content}" for t in session.todos)
@@ -345,13 +344,8 @@ class Runner:
     async def _interrupt(self) -> None:
         """End in the store what was under way. A prompt whose beginning was lost waits again and runs once more."""
         workspace = self._services.workspace
-
-        async def work(tx: Tx) -> None:
-            for prompt in await prompts.all_active(tx, workspace):
-                await endings.close_turn(tx, workspace, prompt, endings.LOST)
-
         try:
-            await self._insist(work, reserved=True)
+            await self._insist(lambda tx: _close_active(tx, workspace, endings.LOST), reserved=True)
         finally:
             self._sound.set()
 
@@ -364,3 +358,8 @@ class Runner:
         else:
             outcome.set_exception(error)
             outcome.exception()  # Seen: whoever asked may have left.
+
+
+async def _close_active(tx: Tx, workspace: str, cut: endings.Cut) -> None:
+    for prompt in await prompts.all_active(tx, workspace):
+        await endings.close_turn(tx, workspace, prompt, cut)

@@ -11,7 +11,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +30,7 @@ from bullpen.mcp.connection import (
 )
 from bullpen.mcp.remote import Remote
 from bullpen.mcp.results import shorten
-from bullpen.schema.agent import ZERO_TIME, McpInfo
+from bullpen.schema.agent import ZERO_TIME, McpInfo, rfc3339
 from bullpen.schema.events import McpEvent
 from bullpen.system.clock import Clock
 
@@ -288,7 +287,7 @@ class Supervisor:
 
     async def _hold(self, connection: Connection) -> None:
         self._connection = connection
-        self._connected_at = _rfc3339(self._with.clock.time())
+        self._connected_at = rfc3339(self._with.clock.time())
         # Only their number is shown, so nobody waits for them.
         self._tell("resources")
         self._turn("connected")
@@ -346,7 +345,3 @@ class Supervisor:
             if len(secret) >= 6:
                 why = why.replace(secret, "[hidden]")
         return shorten(why, ERROR_BYTES)
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

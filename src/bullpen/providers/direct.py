@@ -1,8 +1,8 @@
 """HTTP/1.1 straight to a model's host, on the event loop's own transport.
 
 A model sends a word at a time, a thousand a second at best, and httpx2's own transport spends 170 µs on each: four layers
-of awaiting, and a parser in Python. Here `httptools` parses inside the loop's callback, and a fast
-speaker is read in gulps, which costs a tenth. Everything else (URLs, headers, decoders, proxies) stays with httpx2, of which this is a transport.
+of awaiting, and a parser in Python. Here `httptools` parses inside the loop's callback, and a fast speaker is read in gulps,
+which costs a tenth. Everything else (URLs, headers, decoders, proxies) stays with httpx2, of which this is a transport.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ IDLE_S = 30.0
 IDLE_AT_MOST = 128
 NEXT_ADDRESS_S = 0.25
 """How long one address of a host may take before the next is tried beside it."""
-
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -242,9 +241,6 @@ class Connection(asyncio.Protocol):
             self._pause()
         if self._pieces or self.is_complete:
             self._wake()
-
-    def eof_received(self) -> bool:
-        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()

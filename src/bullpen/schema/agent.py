@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -94,6 +95,10 @@ class SkillState(Wire, frozen=True, kw_only=True):
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 """What the wire says for "never" where it uses RFC 3339."""
+
+
+def rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 class LspInfo(Wire, frozen=True, kw_only=True):

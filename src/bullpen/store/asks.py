@@ -80,13 +80,12 @@ async def answer(
     return ask
 
 
-async def close_turn(tx: Tx, workspace: str, turn: int) -> list[str]:
+async def close_turn(tx: Tx, workspace: str, turn: int) -> None:
     """The turn is over: what it still asked dies, with a notice for every open dialog."""
     rows = await tx.rows(_SELECT + " AND turn = $2 AND state = 'open' ORDER BY seq", workspace, turn)
     for ask in map(_ask, rows):
         await tx.run("UPDATE asks SET state = 'dead', answered_at = $2 WHERE id = $1", ask.id, tx.steady)
         await _notify(tx, workspace, ask, granted=False, by="")
-    return [row[0] for row in rows]
 
 
 async def get_open(tx: Tx, workspace: str, ask_id: str) -> Ask | None:

@@ -30,7 +30,6 @@ PAGE_BYTES = 96 * 1024
 """What is read at a time for a replay, at least one event: bounds what one reconnecting client costs in memory, also
 when it stops reading in the middle."""
 
-
 _REPLACED = frozenset({"message", "queue_changed"})
 """Kinds whose states may be large; a session is small, and changes too often to look for its last one."""
 
@@ -94,7 +93,8 @@ async def append(
 
 
 async def _empty_last(tx: Tx, workspace: str, kind: str, key: str) -> None:
-    """What follows replaces the last state of the object that was logged."""
+    """What follows replaces the last state of the object that was logged. Sessions are excluded for the index's sake:
+    it leaves them out."""
     await tx.run(
         """UPDATE events SET body = x'' WHERE workspace = $1 AND seq = (
                SELECT seq FROM events WHERE workspace = $1 AND kind = $2 AND key = $3

@@ -209,7 +209,7 @@ async def end(tx: Tx, workspace: str, seq: int, state: State) -> None:
         seq,
         state,
         tx.steady,
-        # They are in the message by now; a second copy of every picture would stay for a day.
+        # What never began still holds its attachments, and would for a day.
         b"[]",
     )
 

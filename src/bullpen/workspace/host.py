@@ -37,7 +37,6 @@ from bullpen.schema import agent as nouns
 from bullpen.schema.agent import ServerStats, VersionInfo
 from bullpen.schema.api import NewWorkspace
 from bullpen.store.lock import DataLock
-from bullpen.store.store import Store
 from bullpen.system.failpoints import hit
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.opening import Opening, Surroundings
@@ -97,7 +96,6 @@ class Host:
         self.keepalive_s = keepalive_s
         self._on_exit = on_exit
         self._stores = Stores(
-            data_dir,
             clock=surroundings.clock,
             attached=self._attached,
             kind=surroundings.database,
@@ -115,7 +113,6 @@ class Host:
         self._exiting = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ready: asyncio.Event = asyncio.Event()
-        self._default_store: Store
         surroundings.tally.gauges |= {
             "workspaces": lambda: len(self._hosted),
             "streams": lambda: sum(map(len, self._trails.values())),
@@ -132,9 +129,7 @@ class Host:
         Raises a `StoreError` when the server's own data cannot be opened.
         """
         async with AsyncExitStack() as stack:
-            self._default_store = await stack.enter_async_context(
-                self._stores.use(self._data_dir, lock=self._lock)
-            )
+            await stack.enter_async_context(self._stores.use(self._data_dir, lock=self._lock))
             self._ready.set()
             started()
             async with anyio.create_task_group() as tasks:

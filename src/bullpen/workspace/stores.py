@@ -28,14 +28,12 @@ class _Open:
 class Stores:
     def __init__(
         self,
-        directory: Path,
         *,
         clock: Clock,
         attached: Callable[[str, str], int],
         kind: type[Database],
         tally: Tally,
     ) -> None:
-        self.directory = directory
         self._clock = clock
         self._attached = attached
         self._kind = kind

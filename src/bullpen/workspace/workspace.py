@@ -6,7 +6,6 @@ leaving its block means: turns ended, tools dead, streams closed.
 
 from __future__ import annotations
 
-import datetime
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -39,6 +38,7 @@ from bullpen.schema.agent import (
     QueuedPrompt,
     SelectedModel,
     SkillInfo,
+    rfc3339,
 )
 from bullpen.schema.api import (
     ConfigCompact,
@@ -282,7 +282,7 @@ class Workspace:
     async def last_read(self, session_id: str, path: str) -> str:
         absolute = str(self._opening.root / path)
         at = await self._read(lambda tx: files.read_at(tx, self.id, session_id, absolute))
-        return ZERO_TIME if at is None else _rfc3339(at)
+        return ZERO_TIME if at is None else rfc3339(int(at))
 
     # The agent
 
@@ -494,7 +494,3 @@ async def open_workspace(
             with anyio.CancelScope(shield=True):
                 await workspace.close()
             tasks.cancel_scope.cancel()
-
-
-def _rfc3339(at: float) -> str:
-    return datetime.datetime.fromtimestamp(int(at), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
