@@ -16,7 +16,7 @@ import pytest
 from tests.campaign import sized
 from tests.conftest import Figure
 
-from bullpen import broker
+from bullpen.broker import tail
 from bullpen.client.stream import Frame, FrameParser, Place
 from bullpen.schema.events import RunComplete
 from bullpen.store import log
@@ -125,7 +125,7 @@ async def _append(store: Store, first: int, count: int) -> None:
 async def test_every_event_once_and_in_order_whatever_is_cut(
     tmp_path: Path, figure: Figure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "TAIL_BYTES", TAIL_BYTES)
+    monkeypatch.setattr(tail, "TAIL_BYTES", TAIL_BYTES)
     monkeypatch.setattr(log, "KEPT_EVENTS", KEPT)
     monkeypatch.setattr(log, "KEPT_S", -1)
     rng = random.Random(13)

@@ -40,7 +40,7 @@ from tests.engine.bench import answer_to
 from tests.faults.prop.room import Client, Room, arguments, payload
 from tests.faults.sim.checks import ENDED
 
-from bullpen import broker
+from bullpen.broker import tail
 from bullpen.errors import BullpenError, PromptNotFound, ProviderError
 from bullpen.schema.api import NewPrompt, QuestionAnswer, QueueEdit
 from bullpen.schema.asks import OpenAsks, QuestionResponse
@@ -492,7 +492,7 @@ def test_room(part: int, figure: Figure, monkeypatch: pytest.MonkeyPatch) -> Non
     # Servers that lose their disk complain at length.
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     # So little is kept in memory and read at once that fifty steps go far beyond it.
-    monkeypatch.setattr(broker, "TAIL_BYTES", 2_000)
+    monkeypatch.setattr(tail, "TAIL_BYTES", 2_000)
     monkeypatch.setattr(log, "PAGE", 10)
     total.clear()
 
