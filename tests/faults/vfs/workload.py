@@ -41,6 +41,8 @@ class Promised(NamedTuple):
 class Workload:
     def __init__(self, bench: Bench, chance: random.Random, *, prompts: int, longest: int = 3000) -> None:
         self._bench = bench
+        # Its own: the disk is also cut while the workspace closes, when the store has let go of it.
+        self._feed = bench.store.feeds[WORKSPACE]
         self._chance = chance
         self._prompts = prompts
         self._longest = longest
@@ -52,7 +54,7 @@ class Workload:
 
     def promised(self) -> Promised:
         """To be called from any thread: each copy is one step of the interpreter."""
-        feed = self._bench.store.feeds[WORKSPACE]
+        feed = self._feed
         ended = frozenset(self._ended)
         return Promised(frozenset(self._runs), ended, dict(self._titles), feed.head, feed.epoch)
 
