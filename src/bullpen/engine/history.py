@@ -26,8 +26,8 @@ from bullpen.store import messages as rows
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
 
-KEPT_CHARS = 16 << 20
-"""Of all conversations of a workspace together; those that were quiet longest are read anew."""
+KEPT_CHARS = 2 << 20
+"""Of all conversations of a workspace together, some half a million tokens; those that were quiet longest are read anew."""
 
 NOT_RUN = "This call was interrupted and has no result; it may be tried again if it is still needed."
 

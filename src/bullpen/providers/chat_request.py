@@ -75,6 +75,8 @@ def _settled(settled: Settled | None, *, replay_reasoning: bool) -> tuple[list[m
     pieces = [bytes(message) for message in _messages(new, replay_reasoning=replay_reasoning)]
     so_far = b",".join([so_far, *pieces] if so_far else pieces)
     settled.rendered[form] = (len(settled.turns), so_far)
+    for turn in new:
+        turn.rendered.clear()  # It is in there now.
     return [msgspec.Raw(so_far)], len(settled.turns)
 
 
