@@ -287,8 +287,9 @@ class Person:
             self.stream.end.vanish()
 
     def freeze(self, seconds: float) -> None:
+        """Longer, if it is frozen already: the sleeper does not look at the clock again."""
         if self.stream is not None:
-            self.stream.frozen_until = self.world.now + seconds
+            self.stream.frozen_until = max(self.stream.frozen_until, self.world.now + seconds)
 
     async def leave(self) -> None:
         """Say goodbye, then go."""
