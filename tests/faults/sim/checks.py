@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 from tests.faults.sim.agent import Agent
-from tests.faults.sim.people import FOREVER, Asked, Book, Looked, Person
+from tests.faults.sim.people import FOREVER, Asked, Book, Claim, Looked, Person
 
 from bullpen.schema.events import RunComplete
 from bullpen.schema.message import decode_message
@@ -154,17 +154,28 @@ def _check_cancels(records: Records, prompts: list[Any], book: Book, *, outlive:
         if state != "cancelled" or kind != "prompt":
             continue
         prompt = asked.get(run_id) or next(p for p in book.prompts if p.text == text)
-        if not any(_may_have_ended(stop, prompt, session, outlive=outlive) for stop in book.stops):
+        was_stopped = any(_may_have_ended(stop, prompt, session) for stop in book.stops)
+        ended_at = book.ended.get(run_id, FOREVER)
+        if not was_stopped and (outlive or not _was_deserted(book.claims, prompt.asked_at, ended_at)):
             wrong.append(f"R-05, R-29: {text} was cancelled, and nobody had said so")
     return wrong
 
 
-def _may_have_ended(stop: Asked, prompt: Asked, session: str, *, outlive: bool) -> bool:
-    if stop.answered_at < prompt.asked_at:
-        return False
-    if stop.what == "left":
-        return not outlive
-    return stop.what == "stop" or stop.session == session
+def _may_have_ended(stop: Asked, prompt: Asked, session: str) -> bool:
+    return stop.answered_at >= prompt.asked_at and (stop.what == "stop" or stop.session == session)
+
+
+def _was_deserted(claims: list[Claim], since: float, until: float) -> bool:
+    """Whether the last who held the workspace was gone at some moment of that time, which ends all work without `outlive`. A crash
+    leaves nobody too, but ends nothing."""
+    for last in claims:
+        left_at, fellows = last.until, [c for c in claims if c.life is last.life]
+        if left_at >= last.life.over_at or any(c.begins <= left_at < c.until for c in fellows):
+            continue
+        back_at = min((c.begins for c in fellows if c.begins > left_at), default=last.life.over_at)
+        if left_at <= until and since <= back_at:
+            return True
+    return False
 
 
 def _check_asks(records: Records, events: list[Any], book: Book, agent: Agent) -> list[str]:

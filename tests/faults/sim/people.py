@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from tests.faults.sim.network import ClientEnd, Cut
+from tests.faults.sim.network import ClientEnd, Connection, Cut
 from tests.faults.sim.server import Life, Server
 from tests.faults.sim.world import World
 
 from bullpen.client.stream import SILENCE_S, FrameParser, Place, decode_event
+from bullpen.schema.events import RunComplete
 from bullpen.workspace.claims import CREATE_HOLD_S, DETACH_GRACE_S
 
 ANSWER_S = 60.0
@@ -57,11 +58,30 @@ class Looked(Covered):
     texts: dict[str, str]
 
 
+@dataclass(slots=True)
+class Claim:
+    """A time in which a client surely held the workspace, in one life of the server."""
+
+    life: Life
+    begins: float
+    ends: float
+    stream: Connection | None = None
+    """Whose loss begins the last part of it."""
+
+    @property
+    def until(self) -> float:
+        lost_at = None if self.stream is None else self.stream.lost_at
+        return self.ends if lost_at is None else min(self.ends, lost_at + DETACH_GRACE_S)
+
+
 @dataclass
 class Book:
     prompts: list[Asked] = field(default_factory=list)
     stops: list[Asked] = field(default_factory=list)
-    """Cancels and whatever else may end a prompt before it is done."""
+    """Cancels and whatever else was asked that may end a prompt before it is done."""
+    claims: list[Claim] = field(default_factory=list)
+    ended: dict[str, float] = field(default_factory=dict)
+    """When the end of a run was first seen."""
     covered: list[Covered] = field(default_factory=list)
     answers: dict[str, list[str]] = field(default_factory=dict)
     """Which answers to an ask were said to have settled it."""
@@ -118,7 +138,7 @@ class Person:
         self.careful = False
         self.sessions: list[str] = []
         self._look = look
-        self._claimed: tuple[Life | None, float] = (None, 0.0)
+        self._claims: list[Claim] = []
         self._count = 0
 
     def tell(self, what: str) -> None:
@@ -162,13 +182,19 @@ class Person:
 
     def _check_claim(self, life: Life | None) -> None:
         """R-29, R-35: a workspace on which this client had a claim all the time was not found."""
-        holder, until = self._claimed
-        if self.stream is not None and self.stream.opened.is_set() and not self.stream.released:
-            lost_at = self.stream.end.connection.lost_at
-            holder, until = self.stream.life, FOREVER if lost_at is None else lost_at + DETACH_GRACE_S
-        is_on = holder is not None and holder is life and not holder.is_over and not holder.stop.is_set()
-        if is_on and self.workspace and self.world.now < until:
+        if not self.workspace or life is None or life.is_over or life.stop.is_set():
+            return
+        until = max((claim.until for claim in self._claims if claim.life is life), default=0.0)
+        if self.world.now < until:
             self.book.wrong.append(f"R-29: {self.name} lost a workspace that it held until {until}")
+
+    def _claim(self, claim: Claim) -> None:
+        self._claims.append(claim)
+        self.book.claims.append(claim)
+
+    def _shorten_claims(self, ends: float) -> None:
+        for claim in self._claims:
+            claim.ends = min(claim.ends, ends)
 
     async def join(self) -> bool:
         """Create the workspace, or join it."""
@@ -184,7 +210,8 @@ class Person:
             return False
         self.workspace = reply.json()["id"]
         # The hold began when the server answered, a moment ago.
-        self._claimed = (life, self.world.now + CREATE_HOLD_S - 5.0)
+        assert life is not None
+        self._claim(Claim(life, self.world.now, self.world.now + CREATE_HOLD_S - 5.0))
         return True
 
     # The stream
@@ -211,9 +238,6 @@ class Person:
                 self.book.wrong.append(f"R-29: the stream of {self.name} was ended though nobody had left")
         finally:
             stream.end.cut()
-            lost_at = stream.end.connection.lost_at or self.world.now
-            if stream.opened.is_set() and not stream.released:
-                self._claimed = (stream.life, lost_at + DETACH_GRACE_S)
             self.stream = None
 
     async def _read(self, stream: Stream) -> None:
@@ -223,6 +247,8 @@ class Person:
             "Host: bullpen",
             *([f"Last-Event-ID: {self.cursor}"] if self.cursor else []),
         ]
+        # From now on a stream may begin and break, and the hold after it is the shorter one.
+        self._shorten_claims(self.world.now + DETACH_GRACE_S)
         stream.end.write("\r\n".join(head).encode() + b"\r\n\r\n")
         async with asyncio.timeout(ANSWER_S):
             status, headers, rest = await _read_head(stream.end)
@@ -235,6 +261,8 @@ class Person:
             self.cursor = headers["bullpen-cursor"]
             self.first = Place.of(self.cursor).seq  # type: ignore[union-attr]  # It is one.
         stream.opened.set()
+        if not stream.released:
+            self._claim(Claim(stream.life, self.world.now, FOREVER, stream.end.connection))
         self.world.tally["streams"] += 1
         parser = FrameParser()
         while True:
@@ -262,6 +290,9 @@ class Person:
             self.tell(f"sees {event.id} {event.kind} {getattr(event.payload, 'run_id', '')}")
             self.numbers.append(place.seq)
             self.cursor = event.id
+            if isinstance(event.payload, RunComplete):
+                for run_id in (event.payload.run_id, *event.payload.run_ids):
+                    self.book.ended.setdefault(run_id, self.world.now)
         else:
             self.tell(f"sees {event.id} {event.kind}")
 
@@ -296,7 +327,7 @@ class Person:
         stream = self.stream
         if stream is not None:
             stream.released = True
-        self._claimed = (None, 0.0)
+        self._shorten_claims(self.world.now)
         with suppress(Cut):
             await self.below("DELETE", f"?client_id={self.id}")
         self.workspace = ""

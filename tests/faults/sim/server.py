@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,7 +55,7 @@ class Life:
         self.disk = Disk(server.world)
         self.connections: list[Connection] = []
         self.stop = asyncio.Event()
-        self.is_over = False
+        self.over_at = inf
         self._lock = DataLock(server.data)
         self._state = TransportState(Tally())
         self._state.default_headers = []
@@ -89,6 +90,10 @@ class Life:
         self._limits = Limits()
         self.task = server.world.loop.create_task(self.host.serve(lambda: None, self.stop))
 
+    @property
+    def is_over(self) -> bool:
+        return self.over_at < inf
+
     def connect(self, number: int) -> ClientEnd:
         connection = Connection(self.world, number)
         self.connections.append(connection)
@@ -100,7 +105,7 @@ class Life:
 
     def crash(self) -> None:
         """Nothing that is not committed is left, and every peer hears the connection break."""
-        self.is_over = True
+        self.over_at = self.world.now
         self.disk.lose()
         self._lock.release()
         for connection in self.connections:
@@ -113,7 +118,7 @@ class Life:
         """As after SIGTERM; peers see their streams end."""
         self.stop.set()
         await asyncio.wait([self.task])
-        self.is_over = True
+        self.over_at = self.world.now
         self._lock.release()
         for connection in self.connections:
             connection.lose(ConnectionResetError())

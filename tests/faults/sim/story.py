@@ -153,7 +153,6 @@ class Story:
     async def _all_leave(self) -> None:
         """Everybody goes, some without a word, for longer than any hold."""
         self._away_until = self.world.now + self.world.rng.uniform(12.0, 40.0)
-        self.book.stops.append(Asked("left", "", self.world.now, answered_at=FOREVER))
         for person in self.people:
             if self.world.chance(50):
                 with suppress(Cut):
@@ -220,7 +219,6 @@ class Story:
             case "vanish":
                 person.vanish()
             case "leave":
-                self.book.stops.append(Asked("left", "", self.world.now, answered_at=FOREVER))
                 self.world.tally["goodbyes"] += 1
                 await person.leave()
             case "clear":
