@@ -59,6 +59,12 @@ def settled(bullpen: Bullpen, like: Size, what: str) -> Size:
     try:
         found = until(look, what)
     except AssertionError:
-        raise AssertionError(f"{what}: it held {like} before and holds {size(bullpen)} now") from None
+        now = size(bullpen)
+        raise AssertionError(f"{what}: it held {like}, now {now}; open: {_open(bullpen)}") from None
     assert found is not None
     return found
+
+
+def _open(bullpen: Bullpen) -> list[str]:
+    """What the descriptors of the process lead to."""
+    return sorted(str(link.readlink()) for link in Path(f"/proc/{bullpen.process.pid}/fd").iterdir())
