@@ -160,7 +160,7 @@ def connect(path: Path, *, vfs: str = "", readonly: bool = False) -> apsw.Connec
         # Else SQLite plans statements anew whenever their values change.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         # What a savepoint may have to put back stays in memory: no file elsewhere can fail or fill up.
-        for pragma in ("journal_mode=WAL", "mmap_size=0", "cache_size=-8000", "temp_store=MEMORY"):
+        for pragma in ("journal_mode=WAL", "mmap_size=0", "cache_size=-2000", "temp_store=MEMORY"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         # The writer checkpoints, and looks at what comes of it. SQLite's own checkpoints, at a commit and at the last
         # close, keep a failed sync to themselves.

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import httpx
 from tests.journeys.server import Bullpen, until
+from tests.journeys.stream import LIMIT_S
+
+from bullpen.providers.direct import IDLE_S
 
 
 class Size(NamedTuple):
@@ -57,7 +60,8 @@ def settled(bullpen: Bullpen, like: Size, what: str) -> Size:
         return now if all(a <= b for a, b in zip(held, before, strict=True)) else None
 
     try:
-        found = until(look, what)
+        # Connections to models are kept for a while.
+        found = until(look, what, limit_s=LIMIT_S + IDLE_S)
     except AssertionError:
         now = size(bullpen)
         raise AssertionError(f"{what}: it held {like}, now {now}; open: {_open(bullpen)}") from None
