@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from tests.engine.bench import (
     SESSION,
@@ -27,11 +28,13 @@ from bullpen.errors import (
     ProviderError,
     SessionBusy,
     SessionNotFound,
+    StoreError,
     WorkspaceClosing,
 )
 from bullpen.schema.asks import PermissionRequest
 from bullpen.store import prompts, sessions
 from bullpen.store.prompts import NewRow
+from bullpen.store.tx import Tx
 
 
 async def abandoned(call: Callable[[], Awaitable[Any]]) -> None:
@@ -308,6 +311,53 @@ async def test_a_summary_that_waits_when_the_workspace_closes_answers_its_caller
     await bench.runner.close(drop_queue=False)
     with pytest.raises(WorkspaceClosing):
         await waiting
+
+
+async def test_a_summary_whose_session_is_deleted_before_it_began_answers_its_caller(bench: Bench) -> None:
+    await bench.ask_and_hear("hello", "hi", run_id="r1")
+    await lingering_turn(bench)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(summarize, bench)
+        await _until_accepted(bench)
+        await bench.runner.delete_session(SESSION)
+    bench.gate.open("l")
+
+
+async def test_a_summary_whose_runner_breaks_tells_its_caller(bench: Bench) -> None:
+    await bench.ask_and_hear("hello", "hi", run_id="r1")
+    await lingering_turn(bench)
+    waiting = asyncio.ensure_future(summarize(bench))
+    await _until_accepted(bench)
+    await bench.write(_spoil_the_session)
+    bench.gate.open("l")
+    with pytest.raises(msgspec.DecodeError):
+        await waiting
+    await bench.settled()
+
+
+async def test_a_summary_that_the_disk_lost_tells_its_caller(bench: Bench) -> None:
+    await bench.ask_and_hear("hello", "hi", run_id="r1")
+    with pytest.raises(ExceptionGroup) as caught:
+        async with summary_under_way(bench):
+            bench.store.on_rewind[WORKSPACE]()
+    assert caught.group_contains(StoreError, match="the disk failed")
+    await bench.settled()
+    last = (await bench.messages())[-1]
+    assert last.finish is not None
+    assert (last.is_summary_message, last.finish.message) == (True, "Interrupted")
+
+
+async def test_a_summary_accepted_while_the_workspace_closes_answers_its_caller(bench: Bench) -> None:
+    await bench.ask_and_hear("hello", "hi", run_id="r1")
+    waiting = asyncio.ensure_future(summarize(bench))
+    await asyncio.sleep(0)  # Its write is handed in, and not made yet.
+    await bench.runner.close(drop_queue=False)
+    with pytest.raises(WorkspaceClosing):
+        await waiting
+
+
+async def _spoil_the_session(tx: Tx) -> None:
+    await tx.run("UPDATE sessions SET todos = 'not a list'")
 
 
 async def _until_accepted(bench: Bench) -> None:

@@ -63,8 +63,8 @@ class Runner:
         """Sessions with a runner; True when it has to look for work once more."""
         self._running: dict[str, _Running] = {}
         """Turns from the commit that began them until nothing of them is left."""
-        self._outcomes: dict[int, asyncio.Future[None]] = {}
-        """Who waits for a summary."""
+        self._outcomes: dict[tuple[str, int], asyncio.Future[None]] = {}
+        """Who waits for a summary, by its session and number. Told when it ends, or when nobody is left to make it."""
         self._naming: set[str] = set()
         self._histories = Histories(services.store, services.workspace)
         self._resumed = False
@@ -93,18 +93,20 @@ class Runner:
 
     async def summarize(self, session: str) -> None:
         """Make a summary; returns when it is there, or was cancelled. The work does not depend on the
-        caller. Raises `SessionBusy`, or what the model's side raised."""
+        caller. Raises `SessionBusy`, what the model's side raised, or why it is not made now."""
         if self._closing:
             raise WorkspaceClosing
         workspace = self._services.workspace
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def accepted(seq: int) -> None:
-            if seq:
-                self._outcomes[seq] = outcome
-                self.wake(session)
-            else:
+            if not seq:
                 outcome.set_result(None)
+                return
+            self._outcomes[session, seq] = outcome
+            self.wake(session)
+            if session not in self._awake:
+                self._settle_all(session, WorkspaceClosing())
 
         await self._services.store.write(
             lambda tx: queue.accept_summary(tx, workspace, session), then=accepted
@@ -159,8 +161,6 @@ class Runner:
         for running in self._running.values():
             running.scope.cancel()
         await self.until_idle()
-        for seq in list(self._outcomes):
-            self._settle_outcome(seq, WorkspaceClosing())
 
     async def until_idle(self) -> None:
         """Until no session has a runner."""
@@ -184,18 +184,22 @@ class Runner:
             if running is not None and running.turn == seq:
                 running.scope.cancel()
             else:
-                self._settle_outcome(seq, None)
+                self._settle_outcome(session, seq, None)
 
     async def _run_session(self, session: str) -> None:
+        # At its regular end nobody waits any more.
+        left: Exception = WorkspaceClosing()
         try:
             while not self._closing:
                 self._awake[session] = False
                 if not await self._run_next(session) and not self._awake[session]:
                     break
-        except Exception:
+        except Exception as exc:
             log.exception("the runner of session %s broke; what waits there stays accepted", session)
+            left = exc
         finally:
             del self._awake[session]
+            self._settle_all(session, left)
             if not self._awake:
                 self._idle.set()
 
@@ -219,7 +223,7 @@ class Runner:
         if begun is None:
             return False
         if chosen is None or begun.draft is None:
-            self._settle_outcome(begun.prompt.seq, begun.error)
+            self._settle_outcome(session, begun.prompt.seq, begun.error)
         else:
             hit("turn-begun")
             await self._carry_out(agent, chosen, begun)
@@ -250,7 +254,7 @@ class Runner:
                 await self._fail(prompt, error)
         finally:
             del self._running[prompt.session]
-            self._settle_outcome(prompt.seq, error)
+            self._settle_outcome(prompt.session, prompt.seq, error)
 
     async def _insist(
         self,
@@ -338,7 +342,8 @@ class Runner:
         """The disk lost what the turns under way have written: they cannot go on from what they remember."""
         self._sound.clear()
         self._tasks.start_soon(self._interrupt)
-        for running in self._running.values():
+        for session, running in self._running.items():
+            self._settle_outcome(session, running.turn, StoreError(endings.LOST.error))
             running.scope.cancel()
 
     async def _interrupt(self) -> None:
@@ -349,8 +354,13 @@ class Runner:
         finally:
             self._sound.set()
 
-    def _settle_outcome(self, seq: int, error: BaseException | None) -> None:
-        outcome = self._outcomes.pop(seq, None)
+    def _settle_all(self, session: str, error: Exception) -> None:
+        """Nobody carries out what waits in the session now."""
+        for asked in [key for key in self._outcomes if key[0] == session]:
+            self._settle_outcome(*asked, error)
+
+    def _settle_outcome(self, session: str, seq: int, error: BaseException | None) -> None:
+        outcome = self._outcomes.pop((session, seq), None)
         if outcome is None or outcome.done():
             return
         if error is None:
