@@ -162,6 +162,20 @@ async def test_what_follows_a_commit_follows_although_its_caller_left(tmp_path: 
         assert done == ["a"]
 
 
+async def test_what_follows_a_commit_follows_although_what_followed_another_failed(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def fail(key: str) -> None:
+        raise RuntimeError(f"a bug in what follows {key}")
+
+    async with database(tmp_path) as opened:
+        async with held_writer(opened):
+            both = asyncio.gather(opened.write(put("a"), then=fail), opened.write(put("b"), then=done.append))
+            await asyncio.sleep(0)
+        await both
+    assert done == ["b"]
+
+
 async def test_a_writer_goes_on_although_publishing_failed(tmp_path: Path) -> None:
     """It is committed: its caller must not wait for ever."""
 

@@ -378,19 +378,23 @@ class Database:
         self._rewind(rewound)
 
     def _deliver(self, batch: list[Request], facts: list[Fact]) -> None:
-        try:
-            if facts:
-                self._publish(facts)
-            for request in batch:
-                if request.then is not None and request.error is None:
-                    request.then(request.result)
-        except Exception:
-            # It is committed all the same: whoever waits for the commit must not wait for ever.
-            log.exception("what follows a commit failed")
+        if facts:
+            _follow(self._publish, facts)
+        for request in batch:
+            if request.then is not None and request.error is None:
+                _follow(request.then, request.result)
         for request in batch:
             if isinstance(request.error, StoreError):
                 self._tally["store_errors"] += 1
             request.answer()
+
+
+def _follow(call: Callable[[T], None], told: T) -> None:
+    """It is committed all the same: whoever waits for the commit, or for what follows another's, must not wait for ever."""
+    try:
+        call(told)
+    except Exception:
+        log.exception("what follows a commit failed")
 
 
 async def open_database(
