@@ -2,7 +2,8 @@
 
     python scripts/reliability.py build/figures.jsonl [MORE.jsonl ...]
 
-Of two figures of the same proof the one of the longer run counts, and of equal runs the later one.
+Of two figures of the same proof the one of the longer run counts, and of equal runs the later one. The parts of a proof that
+was shared among processes become one line: counts are added up, of times and sizes the largest is told.
 """
 
 from __future__ import annotations
@@ -14,6 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
+NUMBER = re.compile(r"(?<![\w.])(?!202 p)\d+(?:,\d{3})*(?:\.\d+)?")
+"""Not `p99`, not the status 202."""
+
+MEASURED = re.compile(r"\s?(?:ms|s|MiB|KiB|×|%)\b|\s?[×%]")
+"""What follows a number that is not a count."""
+
 BEGIN, END = "<!-- figures: written by scripts/reliability.py -->", "<!-- end of figures -->"
 
 
@@ -37,10 +44,39 @@ def main(files: list[str]) -> None:
             if key not in latest or proof.size == "long" or latest[key].size != "long":
                 latest[key] = proof
     page = PAGE.read_text()
-    table = "\n".join([BEGIN, "", *_table(sorted(latest.values())), "", END])
+    table = "\n".join([BEGIN, "", *_table(_joined(sorted(latest.values()))), "", END])
     PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, page, flags=re.DOTALL))
     silent = sorted(_promised(page) - {proof.promise for proof in latest.values()})
-    print(f"{len(latest)} proofs" + (f"; no figure for {', '.join(silent)}" if silent else ""))
+    print(f"{len(latest)} figures" + (f"; no figure for {', '.join(silent)}" if silent else ""))
+
+
+def _joined(proofs: list[Proof]) -> list[Proof]:
+    """One proof for all parts of a test that found the same kind of thing."""
+    parts: dict[tuple[str, ...], list[Proof]] = {}
+    for proof in proofs:
+        name = proof.test.partition("[")[0]
+        key = (proof.promise, proof.layer, name, NUMBER.sub("#", proof.figure), proof.size)
+        parts.setdefault(key, []).append(proof)
+    return [
+        part[0]._replace(test=key[2], figure=_added([proof.figure for proof in part]))
+        for key, part in parts.items()
+    ]
+
+
+def _added(figures: list[str]) -> str:
+    numbers = [[_number(found[0]) for found in NUMBER.finditer(figure)] for figure in figures]
+    first = figures[0]
+    pieces, at = [], 0
+    for found, column in zip(NUMBER.finditer(first), zip(*numbers, strict=True), strict=True):
+        is_measured = MEASURED.match(first, found.end()) or "." in found[0]
+        pieces += [first[at : found.start()], f"{max(column) if is_measured else sum(column):,}"]
+        at = found.end()
+    return "".join([*pieces, first[at:]])
+
+
+def _number(text: str) -> float | int:
+    plain = text.replace(",", "")
+    return float(plain) if "." in plain else int(plain)
 
 
 def _table(proofs: list[Proof]) -> list[str]:
