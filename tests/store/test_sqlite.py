@@ -20,7 +20,7 @@ def test_every_setting_of_a_connection_takes_effect(tmp_path: Path, readonly: bo
     wanted = {
         "journal_mode": "wal",
         "mmap_size": 0,
-        "cache_size": -8000,
+        "cache_size": -2000,
         "temp_store": 2,
         "wal_autocheckpoint": 0,
         "query_only": int(readonly),

@@ -116,7 +116,7 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
                 await host.serve(lambda: log.info("serving on %s", ", ".join(map(_shown, sockets))), stop)
             finally:
                 await server.stop(STOP_GRACE_S)
-                log.info("stopped: %s", tally)
+            log.info("stopped: %s", tally)
 
 
 def _bind(options: ServerOptions, env: Mapping[str, str], stack: AsyncExitStack) -> list[socket.socket]:
