@@ -18,7 +18,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
 NUMBER = re.compile(r"(?<![\w.])(?!202 p)\d+(?:,\d{3})*(?:\.\d+)?")
 """Not `p99`, not the status 202."""
 
-MEASURED = re.compile(r"\s?(?:ms|s|MiB|KiB|×|%)\b|\s?[×%]")
+MEASURED = re.compile(r"\s?(?:ms|s|h|MiB|KiB|×|%)\b|\s?[×%]")
 """What follows a number that is not a count."""
 
 BEGIN, END = "<!-- figures: written by scripts/reliability.py -->", "<!-- end of figures -->"
