@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from bench import charts, costs, driver, profile, results, sittings, targets
+from bench import charts, costs, driver, engine, profile, results, sittings, targets
 from bench.errors import BenchError
 from bench.progress import Progress
 from bench.sittings import Sitting
@@ -30,6 +30,7 @@ Examples:
   ./bench/run --charts-only                       tables and charts from the kept results, nothing is measured
   BULLPEN_BENCH_PEER=/usr/bin/crush ./bench/run   the peer is measured too, instead of taking its kept figures
   ./bench/run profile                             where the CPU goes while an answer streams
+  ./bench/run engine                              one turn by itself: per token, per call, memory, start
 
 \b
 Suites:
@@ -122,6 +123,18 @@ def profile_command(suites: tuple[str, ...], whole: bool, top: int) -> None:
         f"\n{profile.table(profile.by_function(stacks), top)}\n\n{costs.table({'profiled': result}, {})}"
     )
     click.echo(f"\nstacks for a flame graph: {driver.relative(profile.FOLDED)}")
+
+
+@bench.command("engine")
+def engine_command() -> None:
+    """Show what one turn costs by itself: per token, per tool call, in memory, and what a start takes."""
+    progress = Progress(sys.stderr, 40)
+    progress.step("building the driver")
+    try:
+        figures = engine.measure(driver.ready(), progress)
+    finally:
+        progress.end()
+    click.echo(f"\n{engine.table(figures)}")
 
 
 def measured(suites: Sequence[str], repeat: int, directory: Path) -> Sitting:

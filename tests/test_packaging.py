@@ -23,6 +23,9 @@ PINS = {
     for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", LOCK, re.MULTILINE)
 }
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+OPTIONAL = [
+    Requirement(line) for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines
+]
 DEVELOPMENT = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
 STARTS = [room for room in ("cli", "client", "server") if importlib.util.find_spec(f"bullpen.{room}")]
@@ -44,7 +47,7 @@ def test_every_pin_has_a_hash() -> None:
     assert [entry for entry in entries if entry.strip() and "--hash=sha256:" not in entry] == []
 
 
-@pytest.mark.parametrize("requirement", RUNTIME + DEVELOPMENT, ids=lambda requirement: requirement.name)
+@pytest.mark.parametrize("requirement", RUNTIME + OPTIONAL + DEVELOPMENT, ids=str)
 def test_the_lock_satisfies_the_requirement(requirement: Requirement) -> None:
     """A range that was changed without a new lock is noticed here."""
     assert PINS[canonicalize_name(requirement.name)] in requirement.specifier

@@ -18,6 +18,7 @@
     │   ├── WorkspaceClosing
     │   ├── SessionBusy
     │   ├── ChannelsDiffer
+    │   ├── ContentChanged
     │   └── DataDirectoryInUse
     ├── ShuttingDown
     ├── Unauthorized
@@ -34,6 +35,9 @@
     ├── ToolServerFailed            an outside tool server did not do what it was asked
     │   └── ToolServerNotStarted
     ├── TurnStuck                   the model repeats itself and would go on for ever
+    ├── TurnTooLong                 more steps or more time than one turn may take
+    ├── ContextFull                 the conversation does not fit, and summarising it does not help
+    ├── BudgetSpent
     ├── ToolFailed                  a result for the model, never the end of a turn
     ├── TurnCancelled               a write met the cancel mark of its own turn
     ├── AddressInUse
@@ -45,6 +49,8 @@ status in one table, the client maps the code back to the class.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 
 class BullpenError(Exception):
@@ -178,6 +184,15 @@ class SessionBusy(Conflict):
         self.session_id = session_id
 
 
+class ContentChanged(Conflict):
+    """What was to be trusted is not what is there now."""
+
+    code = "content_changed"
+
+    def __init__(self) -> None:
+        super().__init__("the project's files have changed since they were shown; look at them again")
+
+
 class ChannelsDiffer(Conflict):
     code = "channels_differ"
 
@@ -291,11 +306,18 @@ class ConfigError(BullpenError):
     code = "config_error"
 
 
+ProviderErrorKind = Literal["", "auth", "missing", "overflow", "limit", "overloaded"]
+"""What there is to do about a failed model call, beside trying again: renew the credential; choose another model or
+address; shorten the conversation; wait until a rate or a credit allows it; ask another model meanwhile."""
+
+
 class ProviderError(BullpenError):
     """A model call failed.
 
-    `title` is short enough for a heading, `details` is what the provider said, `status` its HTTP
-    status or 0. `retryable` says whether the same request may succeed later, `retry_after_s` when.
+    `title` is short enough for a heading, `details` is one sentence with what the provider said, `status` its
+    HTTP status or 0. `retryable` says whether the same request may succeed later, `retry_after_s` when;
+    `resets_at` is the wall time at which a used-up limit begins anew, if the provider says so. `kind` tells what
+    the engine can do something about.
     """
 
     code = "provider_error"
@@ -308,8 +330,12 @@ class ProviderError(BullpenError):
         status: int = 0,
         retryable: bool = False,
         retry_after_s: float | None = None,
+        kind: ProviderErrorKind = "",
+        resets_at: float | None = None,
     ) -> None:
         super().__init__(details)
+        self.kind = kind
+        self.resets_at = resets_at
         self.title = title
         self.details = details
         self.status = status
@@ -343,6 +369,36 @@ class TurnStuck(BullpenError):
 
     def __init__(self) -> None:
         super().__init__("The model kept repeating the same tool calls, so the turn was stopped.")
+
+
+class TurnTooLong(BullpenError):
+    code = "turn_too_long"
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(
+            f"The turn was stopped at its limit of {limit}. Say that it should go on, or raise options.turn_limits."
+        )
+
+
+class ContextFull(BullpenError):
+    code = "context_full"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The conversation does not fit into the model's context, and summarising it did not help. "
+            "Choose a model with a larger context, or go on in a new session."
+        )
+
+
+class BudgetSpent(BullpenError):
+    """What was allowed to be spent is spent; nothing was asked of the model."""
+
+    code = "budget_spent"
+
+    def __init__(self, what: str, limit: float, spent: float) -> None:
+        super().__init__(
+            f"The budget of this {what} is spent: ${spent:.4g} of ${limit:.4g}. Raise it to go on."
+        )
 
 
 class ToolFailed(BullpenError):

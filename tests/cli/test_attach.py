@@ -198,6 +198,27 @@ async def test_without_a_model_the_first_screen_offers_some(server: StandIn, ter
     assert chosen == {"scope": 1, "model_type": "large", "model": {"provider": "demo", "model": "tour"}}
 
 
+async def test_of_many_models_the_usual_ones_are_listed(server: StandIn, terminal: Open) -> None:
+    """The others can be named; a provider that still needs something is not listed at all."""
+    server.is_ready = False
+    many = [{"id": f"m{number}"} for number in range(20)]
+    server.offers = [
+        {
+            "id": "here",
+            "name": "Here",
+            "default_large_model_id": "m7",
+            "default_small_model_id": "m9",
+            "models": many,
+        },
+        {"id": "later", "name": "Later", "missing": "log in first", "models": [{"id": "x"}]},
+    ]
+    screen = terminal(BULLPEN_HOST=server.host)
+    shown = await screen.until("1 Here: m7  (here/m7)", "2 Here: m9  (here/m9)", "18 more by name: /model")
+    assert "Later" not in shown
+    screen.type("/model here/m3")
+    await screen.until("model: here/m3")
+
+
 async def test_a_model_is_chosen_by_its_number_in_one_go(server: StandIn, terminal: Open) -> None:
     """Without looking at the list first."""
     server.is_ready = False

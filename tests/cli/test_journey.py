@@ -39,7 +39,9 @@ QUESTION = {
         ]
     },
 }
+LOOK = {"name": "ls", "input": {}}
 SCRIPT = [
+    {"when": "The first part, in short", "say": "All read."},
     {"when": "build", "say": "I will build it.", "calls": [BUILD]},
     {"when": "build", "say": "It is built."},
     {"when": "slow", "say": " ".join(f"word{n}" for n in range(300)), "pace_ms": 100},
@@ -47,6 +49,18 @@ SCRIPT = [
     {"when": "choose", "say": "A fine colour."},
     {"when": "hello", "say": "Hello to you."},
     {"when": "fail", "fail": {"message": "no such model", "status": 400}},
+    {
+        "when": "long",
+        "say": "Much to read.",
+        "calls": [LOOK],
+        "usage": {"input": 95_000, "output": 10},
+    },
+    {"purpose": "summary", "say": "The first part, in short."},
+    {
+        "when": "limit",
+        "say": "At last.",
+        "fail": {"status": 429, "message": "slow down", "retry_after_s": 50, "times": 1},
+    },
 ]
 
 
@@ -85,7 +99,7 @@ def script(home: Path) -> None:
     """A model that follows the script above, configured by the user."""
     provider = {
         "type": "scripted",
-        "models": [{"id": "m", "name": "M"}],
+        "models": [{"id": "m", "name": "M", "context_window": 100_000}],
         "provider_options": {"script": SCRIPT},
     }
     chosen = {"provider": "play", "model": "m"}
@@ -123,6 +137,42 @@ def kinds_and_cursor(stream: str) -> tuple[list[str], str]:
             kinds.append(json.loads(line.removeprefix("data: "))["type"])
             last = event_id
     return kinds, last
+
+
+@pytest.mark.usefixtures("script", "host")
+async def test_a_run_that_outgrows_its_context_prints_its_answer_and_no_summary(bullpen: Command) -> None:
+    done = await bullpen("run", "a long story")
+    assert (done.returncode, done.stdout) == (0, "Much to read.\n\nAll read.\n")
+    assert "bullpen: the conversation was summarised to make room" in done.stderr
+
+
+@pytest.mark.usefixtures("script")
+async def test_a_person_steers_waits_pins_and_counts(host: Host, terminal: Open, bullpen: Command) -> None:
+    ana = terminal("attach", "--name", "ana", rows=60)
+    await ana.until("model: play/m")
+    ana.type("go slow")
+    await ana.until("word3 ")
+    ana.type("/now hello instead")
+    await ana.until("you › hello instead", "Hello to you.")
+
+    ana.type("a limit")
+    await ana.until("slow down; asking again at", "(/wake)")
+    ana.type("/wake")
+    await ana.until("At last.")
+    ana.type("/wake")
+    await ana.until("nothing waits for a model")
+    ana.type("/pin mind the gap")
+    await ana.until("pinned: summaries of this session keep it")
+    ana.type("/undo")
+    await ana.until("no summary that could be undone")
+    ana.type("/model play/m")
+    await ana.until("model of this session: play/m")
+    ana.type("/cost")
+    await ana.until("play/m  ~$0.0000")
+    stats = await bullpen("stats", "--by", "person")
+    assert "\nana " in "\n" + stats.stdout
+    [row] = json.loads((await bullpen("stats", "--json")).stdout)
+    assert (row["key"], row["calls"] >= 3) == ("play/m", True)
 
 
 @pytest.mark.usefixtures("script")
@@ -323,3 +373,34 @@ async def test_over_tcp_the_token_of_the_same_user_is_found(
 def _tcp_port(line: str) -> int:
     found: Any = line.rsplit("tcp://127.0.0.1:", 1)[-1].split(",", maxsplit=1)[0]
     return int(found)
+
+
+async def test_a_project_is_trusted_from_within(host: Host, home: Path, terminal: Open) -> None:
+    """Everybody sees what waits, one lets it, and everybody is told; a file that breaks is told as well."""
+    file = home / "project" / "bullpen.json"
+    file.write_text('{"hooks": {"PreToolUse": [{"command": "./check"}]}}')
+    ana, ben = terminal("attach", "--name", "ana"), terminal("attach", "--name", "ben")
+    await ana.until("hooks.PreToolUse ('bullpen trust' shows it)")
+    await ben.until("attached to")
+    ana.type("/trust")
+    await ana.until("runs  ./check  (hooks.PreToolUse[0]:1)", "not trusted; /trust yes")
+    ana.type("/trust yes")
+    await ana.until("trusted, until it changes")
+    await ben.until("the configuration has changed (trust)")
+    file.write_text("{oops")
+    await ben.until("line 1, column 2")
+    ben.type("/trust no")
+    await ben.until("no longer trusted")
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_chosen_model_without_a_key_is_not_replaced_by_the_tour(bullpen: Command, home: Path) -> None:
+    directory = home / ".config" / "bullpen"
+    directory.mkdir(parents=True)
+    chosen = {"provider": "anthropic", "model": "claude-sonnet-4-6"}
+    (directory / "bullpen.json").write_text(json.dumps({"models": {"large": chosen}}))
+    done = await bullpen("run", "hi")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "anthropic/claude-sonnet-4-6 cannot be used" in done.stderr
+    assert "set ANTHROPIC_API_KEY" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

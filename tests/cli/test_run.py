@@ -65,7 +65,10 @@ async def test_without_a_model_the_demo_answers_and_is_not_kept(server: StandIn,
     done = await bullpen("run", "--host", server.host, "hi")
     assert (done.returncode, done.stdout) == (0, "Welcome.\n")
     assert "no model is configured: using the built-in demo" in done.stderr
-    assert [r.json["scope"] for r in server.calls("/config/model")] == [1, 1]
+    # For this run's session alone, and taken back afterwards.
+    chosen, taken_back = [r.json["large"] for r in server.calls("PUT ")]
+    assert (chosen["provider"], chosen["model"], taken_back) == ("demo", "tour", None)
+    assert server.calls("/config/model") == []
 
 
 async def test_an_error_is_status_1_with_its_text(server: StandIn, bullpen: Command) -> None:

@@ -273,6 +273,8 @@ class StandIn:
                 self.sessions[new["id"]] = new
                 self.emit("session", new)
                 return 200, new
+            case "GET" | "PUT", ["sessions", session_id, "choices"]:
+                return 200, {"session_id": session_id}
             case "GET", ["agent", "sessions", _, "prompts"]:
                 return 200, self.queue
             case "POST", ["agent"]:

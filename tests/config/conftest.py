@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bullpen.config.layers import Layers, read_layers
 from bullpen.config.load import load
 from bullpen.config.places import Places, workspace_file
 from bullpen.config.settings import Settings
@@ -62,6 +63,9 @@ class World:
             trusted=trusted,
             **more,
         )
+
+    def layers(self) -> Layers:
+        return read_layers(self.root, places=self.places, workspace_state=self.workspace_state, trusted=True)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bullpen.config.jsonc import parse_object, read_object
+from bullpen.config.jsonc import parse_source, read_object
 from bullpen.errors import ConfigError
 
 WRITTEN = b"""\xef\xbb\xbf{
@@ -23,12 +23,12 @@ WRITTEN = b"""\xef\xbb\xbf{
 
 def test_comments_and_trailing_commas() -> None:
     models = {"large": {"model": "a//b", "provider": "x /* no */"}}
-    assert parse_object(WRITTEN, "f") == {"models": models, "list": [1, 2]}
+    assert parse_source(WRITTEN, "f").content == {"models": models, "list": [1, 2]}
 
 
 @pytest.mark.parametrize("empty", [b"", b" \n", b"// nothing yet\n"])
 def test_an_empty_file_says_nothing(empty: bytes) -> None:
-    assert parse_object(empty, "f") == {}
+    assert parse_source(empty, "f").content == {}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_empty_file_says_nothing(empty: bytes) -> None:
 )
 def test_an_error_says_where(raw: bytes, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_object(raw, "f")
+        parse_source(raw, "f")
     assert str(caught.value) == sentence
 
 
@@ -60,9 +60,9 @@ def test_files(tmp_path: Path) -> None:
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_plain_json_is_read_as_it_is(value: dict[str, object]) -> None:
-    assert parse_object(json.dumps(value).encode(), "f") == value
+    assert parse_source(json.dumps(value).encode(), "f").content == value
     assert (
-        parse_object(json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace"), "f")
+        parse_source(json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace"), "f")
         is not None
     )
 
@@ -72,5 +72,16 @@ def test_hostile_files_are_read_in_no_time(piece: bytes) -> None:
     """X-26: no pattern here takes more than linear time."""
     began = time.process_time()
     with pytest.raises(ConfigError):
-        parse_object(b'{"a": ' + piece * ((1 << 20) // len(piece) - 8) + b"!", "f")
+        parse_source(b'{"a": ' + piece * ((1 << 20) // len(piece) - 8) + b"!", "f")
     assert time.process_time() - began < 5
+
+
+def test_everything_has_a_place() -> None:
+    """Lines and columns count from one; what is not there has the place of what is around it."""
+    source = parse_source(b'// c\n{"a": {"b": [1, {"c": 2}]},\n /* x */ "d": 1, "a": {"e": 5},}', "f")
+    assert source.content == {"a": {"e": 5}, "d": 1}
+    assert source.repeated == [("a",)]
+    assert source.place(("d",)) == "f, line 3, column 10"
+    assert source.place(("a", "e", "gone")) == "f, line 3, column 24"
+    assert source.place(("a", "b", 1, "c")) == "f, line 2, column 18"
+    assert source.place(()) == "f, line 1, column 1"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.config.conftest import FAKE, World
 
-from bullpen.config import write
+from bullpen.config import machine_file, write
 from bullpen.errors import BadRequest, ConfigError
 from bullpen.schema.agent import SelectedModel
 
@@ -187,11 +187,23 @@ def test_a_crash_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyPatch
     assert sorted(os.listdir(file.parent)) == ["bullpen.json", "bullpen.json.lock"]
 
 
+def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
+    """Whoever keeps such files elsewhere finds the change there, and both names share one lock."""
+    elsewhere = tmp_path / "elsewhere" / "state.json"
+    write.set_value(elsewhere, "a", 1)
+    file.parent.mkdir(parents=True)
+    file.symlink_to(elsewhere)
+    write.set_value(file, "b", 2)
+    assert file.is_symlink()
+    assert read(elsewhere) == {"a": 1, "b": 2}
+    assert machine_file.lock_of(file) == elsewhere.with_name("state.json.lock")
+
+
 def test_a_lock_that_is_never_given_back(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "LOCK_LIMIT_S", 0.1)
+    monkeypatch.setattr(machine_file, "LOCK_LIMIT_S", 0.1)
     write.set_value(file, "a", 1)
     with (
-        write._locked(file.with_name("bullpen.json.lock")),
+        machine_file.locked(machine_file.lock_of(file)),
         pytest.raises(ConfigError, match="another process holds"),
     ):
         write.set_value(file, "a", 2)

@@ -19,17 +19,22 @@ import msgspec
 
 from bullpen.asks.permission import Permissions
 from bullpen.asks.question import Questions
+from bullpen.config.agents import SubAgent
+from bullpen.config.catalogue import TOUR_ONLY
 from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.config.shape import Options
 from bullpen.engine import queue
+from bullpen.engine.choices import Choices
 from bullpen.engine.hooks import Hooks
 from bullpen.engine.recovery import recover
+from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import ProviderError, ToolFailed
 from bullpen.providers.base import (
     ModelEvent,
     ModelRequest,
+    Native,
     Provider,
     ReasoningDelta,
     ReasoningDone,
@@ -93,11 +98,16 @@ class Answering:
         self._said.put_nowait(ToolCallDone(call_id, name, arguments))
 
     def finish(
-        self, text: str = "", *, reason: FinishReason = "end_turn", usage: Usage | None = None
+        self,
+        text: str = "",
+        *,
+        reason: FinishReason = "end_turn",
+        usage: Usage | None = None,
+        native: Native | None = None,
     ) -> None:
         if text:
             self.say(text)
-        self._said.put_nowait(StepDone(reason, usage or Usage(input=3, output=5)))
+        self._said.put_nowait(StepDone(reason, usage or Usage(input=3, output=5), native))
 
     def fail(self, error: BaseException | None = None) -> None:
         self._said.put_nowait(error or ProviderError("no answer", title="Down"))
@@ -272,9 +282,9 @@ def settings_of(**changes: Any) -> Settings:
         "untrusted": (),
         "fingerprint": "",
         "trusted": True,
-        "offers": (),
+        "catalogue": TOUR_ONLY,
         "keys_found": (),
-        "origins": {},
+        "unlisted": {},
     }
     return Settings(**(fields | changes))
 
@@ -286,12 +296,13 @@ class BenchAgent:
         self.settings = settings_of()
         self.hooks = Hooks((), root=root, env={}, processes=processes)
         self.skill_dirs: Sequence[Path] = ()
+        self.sub_agents: dict[str, SubAgent] = {"": SubAgent()}
         self.on_prepare: Callable[[], Awaitable[None]] | None = None
         self.on_provider: Callable[[], None] = lambda: None
         self._puppet = puppet
         self._tools = tools
 
-    def provider(self, provider_id: str) -> Provider:
+    async def provider(self, provider_id: str) -> Provider:
         self.on_provider()
         return self._puppet
 
@@ -305,7 +316,10 @@ class BenchAgent:
     async def system_prompt(self) -> str:
         return "You are a puppet."
 
-    async def task_prompt(self) -> str:
+    def sub_agent(self, name: str) -> SubAgent:
+        return self.sub_agents[name]
+
+    async def task_prompt(self, agent: SubAgent) -> str:
         return "You are a small puppet."
 
 
@@ -583,6 +597,8 @@ async def open_bench(
             ),
             questions=Questions(store, WORKSPACE),
             jobs=Jobs({}, processes),
+            choices=Choices(store, WORKSPACE),
+            waits=Waits(store, WORKSPACE),
         )
         bench = Bench(store, root, services, agent)
         bench.puppet, bench.gate = puppet, gate

@@ -9,7 +9,7 @@ from tests.engine.bench import SESSION, WORKSPACE, Bench
 from bullpen.config.settings import ProviderSettings
 from bullpen.engine import history
 from bullpen.engine.history import Histories
-from bullpen.providers.base import AssistantTurn, Turn, UserTurn
+from bullpen.providers.base import AssistantTurn, Native, Turn, UserTurn
 from bullpen.providers.chat_request import body_of
 from bullpen.schema.message import Finish, FinishPart, ShellCommand, ShellCommandPart, new_message
 from bullpen.store import messages, sessions
@@ -18,7 +18,7 @@ from bullpen.store import messages, sessions
 async def anew(bench: Bench, answer: str) -> list[Turn]:
     """The conversation before an answer, from the store alone."""
     session = await bench.read(lambda tx: sessions.get(tx, WORKSPACE, SESSION))
-    return (await Histories(bench.store, WORKSPACE).before(answer, session, images=False)).turns
+    return (await Histories().before(bench.store, WORKSPACE, answer, session, images=False)).turns
 
 
 async def check(bench: Bench, text: str, answer: str) -> list[Turn]:
@@ -116,3 +116,27 @@ async def test_much_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(history, "KEPT_CHARS", 10)
     await check(bench, "a long prompt", "a long answer")
     await check(bench, "another", "answer")
+
+
+async def test_what_is_kept_of_a_workspace_can_be_forgotten(bench: Bench) -> None:
+    await check(bench, "one", "first")
+    kept = bench.services.histories
+    assert kept.kept_chars() > 0
+    kept.forget("another")
+    assert kept.kept_chars() > 0
+    await bench.runner.close(drop_queue=True)
+    assert kept.kept_chars() == 0
+
+
+async def test_an_answer_in_its_vendors_form_is_sent_as_it_came(bench: Bench) -> None:
+    native = Native("anthropic", '[{"type":"thinking","thinking":"hm","signature":"s1"}]')
+    first = await bench.prompt("one")
+    step = await bench.puppet.next()
+    step.finish("ok", native=native)
+    await bench.watcher.run_complete(first)
+    await bench.prompt("two")
+    step = await bench.puppet.next()
+    assert step.request.turns[1] == AssistantTurn("ok", native=native)
+    [draft] = await bench.open_messages()
+    assert list(step.request.turns) == await anew(bench, draft.id)
+    step.finish("done")

@@ -9,9 +9,11 @@ import pytest
 from tests.engine.bench import SESSION, Answering, Bench, answer_to, settings_of
 from tests.engine.timeloop import TimeLoop, advance, pass_until
 
-from bullpen.engine.answer import RETRY_LONGEST_S, TRIES
+from bullpen.config.settings import ProviderSettings
+from bullpen.engine.retry import RETRY_LONGEST_S, TRIES
 from bullpen.errors import ProviderError
 from bullpen.providers.base import AssistantTurn, ToolTurn, Usage, UserTurn
+from bullpen.schema.agent import Model
 from bullpen.schema.api import QuestionAnswer
 from bullpen.schema.asks import QuestionResponse
 
@@ -33,6 +35,17 @@ async def results(bench: Bench, session: str = SESSION) -> list[tuple[str, str, 
 
 
 # Steps and calls
+
+
+async def test_a_model_that_knows_no_tools_is_offered_none(bench: Bench) -> None:
+    """A local server would refuse the whole request."""
+    model = Model(id="puppet-1", supports_tools=False)
+    providers = {"puppet": ProviderSettings(id="puppet", type="puppet", models=(model,))}
+    bench.agent.settings = settings_of(providers=providers)
+    step = await begun(bench)
+    assert step.request.tools == ()
+    step.finish("just words")
+    assert (await bench.watcher.run_complete("r1")).text == "just words"
 
 
 async def test_a_call_and_its_result_go_back_to_the_model(bench: Bench) -> None:

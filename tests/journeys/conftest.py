@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.journeys.server import Bullpen, new_home
+from tests.journeys.vendor import Vendor, playing_vendor
 
 
 @pytest.fixture
@@ -26,3 +27,10 @@ def shared() -> Iterator[Bullpen]:
     """A server for a whole module; whatever a test does to it, it must be alive afterwards."""
     with new_home() as bullpen:
         yield bullpen.start()
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    """A host that plays a model's vendor."""
+    with playing_vendor() as playing:
+        yield playing

@@ -134,6 +134,19 @@ class Bullpen:
             check=False,
         )
 
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One `bullpen` command in this home, carried to its end."""
+        return subprocess.run(
+            [*COMMAND[:-1], *arguments],
+            env=self.env,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
+
     def kill(self) -> None:
         """SIGKILL: what a crash looks like."""
         self.process.kill()
@@ -175,8 +188,13 @@ class Bullpen:
 
     @property
     def open_files(self) -> int:
-        """How many file descriptors the server process has."""
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+        """How many files, sockets and pipes the server process has. What is left out are descriptors of the system's own
+        making: the watcher of config files has some, and comes and goes with the workspaces."""
+        count = 0
+        for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                count += not os.readlink(descriptor).startswith("anon_inode:")
+        return count
 
     def answers(self) -> bool:
         """Whether the server that was launched serves by now."""

@@ -278,7 +278,12 @@ def test_a_changed_repository_is_still_not_trusted(home: Bullpen, trap: Trap) ->
     (trap.path / "bullpen.json").write_text(json.dumps(settings))
     client.ok("POST", "/agent/update")
     run(client, stream, "show", permissions="allow")
-    assert client.ok("GET", "")["untrusted_settings"] == ["hooks.PreToolUse", "hooks.pre_tool_use"]
+    assert client.ok("GET", "")["untrusted_settings"] == [
+        "hooks.PreToolUse",
+        "hooks.pre_tool_use",
+        ".env",
+        "skills.trap",
+    ]
     assert trap.sprung() == []
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from bullpen.config.settings import ProviderSettings
-from bullpen.providers.base import ModelEvent, ModelRequest, ToolSpec, UserTurn
+from bullpen.errors import ProviderError
+from bullpen.providers.base import ModelEvent, ModelRequest, Provider, ToolSpec, UserTurn
 from bullpen.providers.http import ModelClient
-from bullpen.providers.openai_compat import Limits, OpenAICompat
+from bullpen.providers.openai_compat import OpenAICompat
+from bullpen.providers.streaming import Limits
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -198,6 +200,17 @@ def ask(text: str = "hello", **facts: Any) -> ModelRequest:
         "turns": (UserTurn(text),),
     }
     return ModelRequest(**(plain | facts))
+
+
+async def fails(provider: Provider, seen: list[ModelEvent] | None = None) -> ProviderError:
+    """The error with which a step ends; the events before it go to `seen`."""
+    events = [] if seen is None else seen
+    try:
+        async for event in provider.stream(ask()):
+            events.append(event)
+    except ProviderError as error:
+        return error
+    raise AssertionError(f"the step did not fail: {events}")
 
 
 async def collect(events: AsyncIterator[ModelEvent]) -> list[ModelEvent]:

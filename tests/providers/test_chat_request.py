@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.providers.conftest import ask
+from tests.providers.conftest import TOOL, ask
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.providers import chat_request
@@ -32,8 +32,8 @@ def body_of(request: ModelRequest, settings: ProviderSettings) -> dict[str, Any]
     return decoded
 
 
-def body(settings: dict[str, Any] | None = None, **facts: Any) -> dict[str, Any]:
-    return body_of(ask(**facts), ProviderSettings(**({"id": "fake"} | (settings or {}))))
+def body(provider: dict[str, Any] | None = None, /, **facts: Any) -> dict[str, Any]:
+    return body_of(ask(**facts), ProviderSettings(**({"id": "fake"} | (provider or {}))))
 
 
 def messages_of(request: ModelRequest) -> Any:
@@ -101,6 +101,12 @@ def test_reasoning_models_take_other_parameters(model: str) -> None:
     assert not {"max_tokens", "temperature"} & sent.keys()
 
 
+@pytest.mark.parametrize("model", ["gpt-4.1", "gpt-4o", "openai/gpt-4-turbo", "o1x", "phi-o3", "solo3"])
+def test_models_that_do_not_reason_keep_their_parameters(model: str) -> None:
+    sent = body(model=model, max_tokens=9, settings=SelectedModel(temperature=0.5))
+    assert (sent["max_tokens"], sent["temperature"]) == (9, 0.5)
+
+
 def test_sampling_is_passed_on_when_chosen() -> None:
     chosen = SelectedModel(temperature=0.0, top_p=0.9)
     sent = body_of(ask(settings=chosen), ProviderSettings(id="fake"))
@@ -110,7 +116,11 @@ def test_sampling_is_passed_on_when_chosen() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("openai-compat", {"reasoning_effort": "high"}), ("openrouter", {"reasoning": {"effort": "high"}})],
+    [
+        ("openai-compat", {"reasoning_effort": "high"}),
+        ("openrouter", {"reasoning": {"enabled": True, "effort": "high"}}),
+        ("vercel", {"reasoning": {"enabled": True, "effort": "high"}}),
+    ],
 )
 def test_effort(kind: str, expected: dict[str, Any]) -> None:
     settings = ProviderSettings(id="fake", type=kind)
@@ -131,3 +141,85 @@ def test_options_are_merged_and_cannot_take_over() -> None:
     assert (sent["seed"], sent["stream"]) == (2, True)
     assert sent["thinking"] == {"type": "enabled", "budget": 9}
     assert sent["messages"]
+
+
+def switch(kind: str) -> dict[str, Any]:
+    return {"thinking": {"type": kind}}
+
+
+HIGH = {"reasoning_effort": "high"}
+ON, OFF = {"think": True}, {"think": False}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "chosen", "expected"),
+    [
+        ("zai", "glm", ON, switch("enabled")),
+        ("zhipu-coding", "glm", OFF, switch("disabled")),
+        ("zai", "glm", {}, {}),
+        ("deepseek", "v4", HIGH, switch("enabled") | HIGH),
+        ("deepseek", "v4", {"reasoning_effort": "none"}, switch("disabled")),
+        ("fireworks", "m", ON, switch("enabled")),
+        ("fireworks", "m", ON | HIGH, HIGH),
+        ("baseten", "m", ON, {"chat_template_args": {"enable_thinking": True}}),
+        ("baseten", "m", OFF, {"chat_template_args": {"enable_thinking": False}}),
+        ("alibaba-us", "qwen", ON, {"enable_thinking": True}),
+        ("ionet", "m", HIGH, {"reasoning": {"effort": "high"}}),
+        ("ionet", "m", ON, {"reasoning": {"effort": "medium"}}),
+        ("ionet", "m", OFF, {"reasoning": {"effort": "none"}}),
+        ("opencode-go", "minimax-m2.7", ON, switch("adaptive") | {"reasoning_split": True}),
+        ("opencode-go", "minimax-m2.7", {}, {"reasoning_split": True}),
+        ("opencode-zen", "deepseek", HIGH, HIGH),
+        ("other", "m", HIGH, HIGH),
+        ("other", "m", ON, {}),
+    ],
+)
+def test_each_host_is_told_to_think_in_its_own_way(
+    provider: str, model: str, chosen: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    facts: dict[str, Any] = {"model": model, "settings": SelectedModel(**chosen)}
+    plain = body({"id": provider}, **facts)
+    thinking = body({"id": provider}, can_reason=True, **facts)
+    assert {key: value for key, value in thinking.items() if key not in plain} == expected
+
+
+def test_a_host_is_known_by_its_address_too() -> None:
+    facts: dict[str, Any] = {"can_reason": True, "settings": SelectedModel(think=True)}
+    assert body({"base_url": "https://api.z.ai/api/paas/v4"}, **facts)["thinking"] == {"type": "enabled"}
+    for other in ("https://h/api.z.ai", "https://api.xyz.ai"):
+        assert "thinking" not in body({"base_url": other}, **facts)
+
+
+def test_calls_are_streamed_where_that_must_be_asked_for() -> None:
+    assert body({"id": "zai"}, tools=(TOOL,))["tool_stream"] is True
+    assert "tool_stream" not in body({"id": "zai"})
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize("kind", ["openrouter", "vercel"])
+def test_gateways_are_told_what_anthropic_is_to_cache(kind: str) -> None:
+    """The last of the system and the last two messages; a message without words carries no mark."""
+    calls = (ToolCall(id="a", name="ls", input="{}", finished=True),)
+    turns = (UserTurn("one"), AssistantTurn("", tool_calls=calls), result("files"))
+    facts: dict[str, Any] = {"model": "anthropic/claude-sonnet-4.6", "system": ("s", "t"), "turns": turns}
+    sent = body({"type": kind}, **facts)["messages"]
+    assert [message["content"] for message in sent] == [
+        "s",
+        [{"type": "text", "text": "t"} | MARK],
+        "one",
+        None,
+        [{"type": "text", "text": "files"} | MARK],
+    ]
+    plain = body({"type": kind}, **(facts | {"model": "openai/gpt-5"}))["messages"]
+    assert [message["content"] for message in plain] == ["s", "t", "one", None, "files"]
+    for off in ({"prompt_caching": False}, {"provider_options": {"prompt_caching": False}}):
+        sent = body({"type": kind} | off, **facts)
+        assert sent["messages"] == plain
+        assert "prompt_caching" not in sent
+
+
+def test_what_options_say_of_thinking_counts_instead() -> None:
+    chosen = SelectedModel(think=True, provider_options={"thinking": {"clear_thinking": False}})
+    assert body({"id": "zai"}, can_reason=True, settings=chosen)["thinking"] == {"clear_thinking": False}

@@ -20,7 +20,8 @@ from bullpen.providers.base import (
     ToolCallStarted,
     Usage,
 )
-from bullpen.providers.chat_stream import MAX_CALLS, ChatStream
+from bullpen.providers.chat_stream import ChatStream
+from bullpen.providers.reading import MAX_CALLS
 
 USAGE = Usage(input=100, output=10)
 
@@ -146,14 +147,31 @@ def test_no_arguments_are_an_empty_object_unless_the_answer_was_cut() -> None:
     head = call(0, call_id="a", name="ls")
     assert read(head, done("tool_calls"))[1] == ToolCallDone("a", "ls", "{}")
     assert read(head, done("length"))[1] == ToolCallDone("a", "ls", "")
+    # So that the engine does not take it for a whole call.
+    last = read(head, done("length"))[-1]
+    assert isinstance(last, StepDone)
+    assert last.reason == "max_tokens"
 
 
 def test_a_later_chunk_without_counts_erases_nothing() -> None:
-    counts = line({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 5}})
+    cached = {"prompt_tokens_details": {"cached_tokens": 20}}
+    counts = line({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 5} | cached})
     empty = line({"choices": [], "usage": {}})
-    assert read(say("x"), delta({}, "stop"), counts, empty)[-1] == StepDone(
-        "end_turn", Usage(input=50, output=5)
-    )
+    zeros = line({"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}})
+    bare = line({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 6}})
+    done = read(say("x"), delta({}, "stop"), counts, empty, zeros, bare, line({"choices": []}))[-1]
+    assert done == StepDone("end_turn", Usage(input=30, output=6, cache_read=20))
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"), [(0.0125, 0.0125), (0, 0.0), (-1.0, None), ("dear", None), ({"usd": 1}, None)]
+)
+def test_what_an_answer_cost_where_the_host_says_it_in_dollars(cost: Any, told: float | None) -> None:
+    for prices, expected in ((True, told), (False, None)):
+        stream = ChatStream(prices=prices)
+        usage = {"prompt_tokens": 50, "completion_tokens": 5, "cost": cost}
+        stream.feed(say("x") + done("stop", usage))
+        assert stream.end()[-1] == StepDone("end_turn", Usage(input=50, output=5, cost=expected))
 
 
 @pytest.mark.parametrize(

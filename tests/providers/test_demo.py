@@ -106,6 +106,7 @@ async def test_the_tour_goes_without_tools() -> None:
         ("ask me a question", ["question"], "Thank you"),
         ("how do others attach?", [], "second terminal"),
         ("which model is this", [], "OPENAI_API_KEY"),
+        ("count for me", [], "18 19 20"),
         ("mend my code", [], "Say one of these words"),
         ("the tour again", ["ls", "write"], "Say one of these words"),
     ],

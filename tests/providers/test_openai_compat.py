@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
+import ssl
 import time
 from contextlib import aclosing
 from typing import Any
 
 import anyio
 import pytest
+import trustme
 from tests.providers.conftest import (
     END,
     HEAD,
@@ -19,31 +22,25 @@ from tests.providers.conftest import (
     collect,
     delta,
     done,
+    fails,
     line,
     say,
 )
 
 from bullpen import __version__
+from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
 from bullpen.providers.base import ModelEvent, StepDone, TextDelta, ToolCallDone, Usage
-from bullpen.providers.openai_compat import Limits, OpenAICompat, retry_after_s
+from bullpen.providers.http import ModelClient
+from bullpen.providers.openai_compat import OpenAICompat
+from bullpen.providers.registry import BUILT_IN, build
+from bullpen.providers.streaming import Limits
 
 DONE = StepDone("end_turn", Usage(input=100, output=10))
 
 
 async def hello(exchange: Exchange) -> None:
     await exchange.stream(say("hello ", "there"), done())
-
-
-async def fails(provider: OpenAICompat, seen: list[ModelEvent] | None = None) -> ProviderError:
-    """The error with which a step ends; the events before it go to `seen`."""
-    events = [] if seen is None else seen
-    try:
-        async for event in provider.stream(ask()):
-            events.append(event)
-    except ProviderError as error:
-        return error
-    raise AssertionError(f"the step did not fail: {events}")
 
 
 async def test_words_become_events_as_they_come(host: FakeHost, provider: Build) -> None:
@@ -83,6 +80,26 @@ async def test_what_the_host_is_sent(host: FakeHost, provider: Build) -> None:
         "max_tokens": 50,
         "seed": 7,
     }
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(kind for kind, where in BUILT_IN.items() if where == BUILT_IN["openai-compat"])
+)
+async def test_every_type_of_chat_host(host: FakeHost, http: ModelClient, kind: str) -> None:
+    """Whatever a host is called in the config: words, a call and the counts arrive, and the key goes there."""
+    host.will(
+        lambda exchange: exchange.stream(
+            say("Let me "),
+            call(0, '{"path": "."}', call_id="c1", name="ls"),
+            done("tool_calls", {"prompt_tokens": 9, "completion_tokens": 3}),
+        )
+    )
+    settings = ProviderSettings(id=f"my-{kind}", type=kind, base_url=host.url, api_key="k" * 20)
+    events = await collect(build(settings, http).stream(ask()))
+    assert TextDelta("Let me ") in events
+    assert ToolCallDone("c1", "ls", '{"path": "."}') in events
+    assert events[-1] == StepDone("tool_use", Usage(input=9, output=3))
+    assert host.exchanges[0].headers["authorization"] == "Bearer " + "k" * 20
 
 
 async def test_no_key_means_no_authorization(host: FakeHost, provider: Build) -> None:
@@ -193,11 +210,28 @@ async def test_progress_keeps_a_long_answer_alive(host: FakeHost, provider: Buil
     assert len(events) == 9
 
 
+async def test_arguments_that_grow_keep_a_long_answer_alive(host: FakeHost, provider: Build) -> None:
+    """A large file is written in one call, and its arguments are no event before they are complete."""
+
+    async def slow(exchange: Exchange) -> None:
+        await exchange.send(HEAD)
+        await exchange.chunk(call(0, '{"text": "', call_id="a", name="write"))
+        for _ in range(8):
+            await anyio.sleep(0.1)
+            await exchange.chunk(call(0, "w "))
+        await exchange.chunk(call(0, '"}') + done("tool_calls"))
+        await exchange.send(END)
+
+    host.will(slow)
+    events = await collect(provider(Limits(0.4, 0.4)).stream(ask()))
+    assert events[1] == ToolCallDone("a", "write", '{"text": "' + 8 * "w " + '"}')
+
+
 async def test_a_complete_answer_need_not_wait_for_the_end(
     host: FakeHost, provider: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host that neither counts nor closes has still answered."""
-    monkeypatch.setattr("bullpen.providers.openai_compat.AFTER_FINISH_S", 0.2)
+    monkeypatch.setattr("bullpen.providers.streaming.AFTER_FINISH_S", 0.2)
 
     async def open_end(exchange: Exchange) -> None:
         await exchange.send(HEAD)
@@ -267,8 +301,60 @@ async def test_statuses(host: FakeHost, provider: Build, status: int, title: str
 
     host.will(refuse)
     error = await fails(provider())
-    facts = (error.title, error.details, error.status, error.retryable)
-    assert facts == (title, f"fake failure {status}", status, retryable)
+    assert (error.title, error.status, error.retryable) == (title, status, retryable)
+    assert f"fake failure {status}" in error.details
+
+
+@pytest.mark.parametrize(
+    ("status", "facts", "kind", "step"),
+    [
+        (401, {}, "auth", "set providers.fake.api_key to one that is valid"),
+        (401, {"api_key": ""}, "auth", "wants a key and has none: no; set providers.fake.api_key"),
+        (401, {"id": "openai"}, "auth", "set OPENAI_API_KEY or providers.openai.api_key"),
+        (403, {}, "auth", "does not let this key use m: no; check the account"),
+        (404, {}, "missing", "choose another model or correct providers.fake.base_url"),
+        (413, {}, "overflow", "no"),
+        (429, {}, "limit", "no"),
+        (529, {}, "overloaded", "no"),
+    ],
+)
+async def test_a_refusal_names_the_next_step(
+    host: FakeHost, provider: Build, status: int, facts: dict[str, str], kind: str, step: str
+) -> None:
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.plain(status, {"error": {"message": "no"}})
+
+    host.will(refuse)
+    error = await fails(provider(**facts))
+    assert error.kind == kind
+    assert step in error.details
+
+
+async def test_a_web_page_is_no_model(host: FakeHost, provider: Build) -> None:
+    """A base URL that leads to somebody's home page: not tried again, and said so."""
+
+    async def page(exchange: Exchange) -> None:
+        await exchange.plain(200, b"<html>Welcome</html>", Content_Type="text/html; charset=utf-8")
+
+    host.will(page)
+    error = await fails(provider())
+    assert (error.kind, error.retryable) == ("missing", False)
+    assert error.details == (
+        f"{host.url}/v1/chat/completions is a web page and no model; correct providers.fake.base_url"
+    )
+
+
+async def test_a_used_up_limit_says_when_it_begins_anew(host: FakeHost, provider: Build) -> None:
+    async def busy(exchange: Exchange) -> None:
+        reset = {"X_RateLimit_Reset_Requests": "1m30s", "X_RateLimit_Remaining_Requests": "0"}
+        await exchange.plain(429, {"error": {"message": "slow down"}}, **reset)
+
+    host.will(busy)
+    now = time.time()
+    error = await fails(provider())
+    assert error.resets_at is not None
+    assert now + 90 <= error.resets_at <= time.time() + 90
+    assert error.retry_after_s == pytest.approx(90)
 
 
 @pytest.mark.parametrize(
@@ -294,12 +380,6 @@ async def test_the_host_says_when_to_come_back(
     assert (await fails(provider())).retry_after_s == wait_s
 
 
-def test_retry_after_may_be_a_date() -> None:
-    headers = {"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}
-    assert retry_after_s(headers, 20.0) == 40.0
-    assert retry_after_s(headers, 100.0) == 0.0
-
-
 @pytest.mark.parametrize(
     ("body", "details"),
     [
@@ -309,7 +389,7 @@ def test_retry_after_may_be_a_date() -> None:
         (b'{"message": "flat"}', "flat"),
         (b'[{"error": {"message": "listed"}}]', "listed"),
         (b'{"detail": [{"message": "deep"}]}', "deep"),
-        (b'{"error": {"message": "Incorrect API key: sk-test-key"}}', "Incorrect API key: …"),
+        (b'{"error": {"message": "Not for sk-test-key"}}', "Not for …"),
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )
@@ -337,6 +417,52 @@ async def test_an_unreachable_host(provider: Build) -> None:
     error = await fails(provider(base_url="http://127.0.0.1:9/v1"))
     assert (error.title, error.retryable) == ("Connection Error", True)
     assert error.details.startswith("Fake cannot be reached")
+
+
+async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        monkeypatch.setenv("HTTPS_PROXY", url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with ModelClient(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)) as http:
+            settings = ProviderSettings(id="far", name="Far", base_url="https://model.invalid/v1")
+            error = await fails(OpenAICompat(settings, http))
+    assert error.title == "Connection Error"
+    assert error.details.startswith(
+        "Far cannot be reached: 407 Proxy Authentication Required; check the proxy, "
+    )
+
+
+async def test_a_certificate_that_nobody_vouches_for(host: FakeHost, provider: Build) -> None:
+    """Not tried again: it will not be trusted a second later."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    server = await asyncio.start_server(host.serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        error = await fails(provider(base_url=url))
+    assert (error.title, error.retryable) == ("Connection Error", False)
+    assert error.details.startswith(f"the certificate of {url}/chat/completions is not trusted: ")
+    assert error.details.endswith("or name a file with it in SSL_CERT_FILE")
+
+
+async def test_a_host_without_tls(provider: Build) -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        error = await fails(provider(base_url=url))
+    assert (error.title, error.retryable) == ("Connection Error", False)
+    assert error.details.endswith("; try http:// in providers.fake.base_url")
 
 
 @pytest.mark.parametrize(
@@ -433,4 +559,5 @@ async def test_no_secret_of_the_request_is_repeated(host: FakeHost, provider: Bu
         host.will(answer)
         with pytest.raises(ProviderError) as caught:
             await collect(provider(extra_headers={"X-Secret": "header-secret"}).stream(ask()))
-        assert str(caught.value) == "no: Bearer …, X-Secret: …"
+        assert "no: Bearer …, X-Secret: …" in str(caught.value)
+        assert "secret" not in str(caught.value)

@@ -9,16 +9,33 @@ import pytest
 from bullpen.config.settings import ProviderSettings
 from bullpen.config.usable import OFFLINE
 from bullpen.errors import ConfigError
+from bullpen.providers.anthropic import Anthropic
+from bullpen.providers.azure import Azure
+from bullpen.providers.bedrock import Bedrock
 from bullpen.providers.demo import Demo
+from bullpen.providers.gemini import Gemini
 from bullpen.providers.http import ModelClient
 from bullpen.providers.openai_compat import OpenAICompat
+from bullpen.providers.openai_responses import OpenAI
 from bullpen.providers.registry import build, known_types
 from bullpen.providers.scripted import Scripted
+from bullpen.providers.vertex import Vertex
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("openai-compat", OpenAICompat), ("ollama", OpenAICompat), ("scripted", Scripted), ("demo", Demo)],
+    [
+        ("openai-compat", OpenAICompat),
+        ("ollama", OpenAICompat),
+        ("anthropic", Anthropic),
+        ("openai", OpenAI),
+        ("azure", Azure),
+        ("bedrock", Bedrock),
+        ("google", Gemini),
+        ("google-vertex", Vertex),
+        ("scripted", Scripted),
+        ("demo", Demo),
+    ],
 )
 async def test_types(http: ModelClient, kind: str, expected: type) -> None:
     assert isinstance(
@@ -27,7 +44,7 @@ async def test_types(http: ModelClient, kind: str, expected: type) -> None:
 
 
 async def test_an_unknown_type_names_the_known_ones(http: ModelClient) -> None:
-    with pytest.raises(ConfigError, match=r"unknown provider type 'nope'; known: demo, .*scripted"):
+    with pytest.raises(ConfigError, match=r"unknown provider type 'nope'; known: anthropic, .*scripted"):
         build(ProviderSettings(id="x", type="nope"), http)
 
 

@@ -106,7 +106,17 @@ ANSWERS: list[tuple[Wire, str]] = [
     (api.ShellDone(output="", exit_code=0), '{"output":"","exit_code":0}'),
     (api.Resolved(resolved=False), '{"resolved":false}'),
     (api.Skip(), '{"skip":false}'),
+    (api.Woken(woken=True), '{"woken":true}'),
+    (api.RememberedModels(recent={}, favorites=()), '{"recent":{},"favorites":[]}'),
     (api.ImportedToken(), '{"token":null,"success":false}'),
+    (
+        api.TrustEffect(kind="runs", setting="mcp.x", detail="npx x", file="/p/bullpen.json", line=3),
+        '{"kind":"runs","setting":"mcp.x","detail":"npx x","file":"/p/bullpen.json","line":3}',
+    ),
+    (
+        api.Trust(trusted=False),
+        '{"trusted":false,"by_server":false,"fingerprint":"","settings":[],"effects":[]}',
+    ),
     (api.ErrorBody(message="workspace not found"), '{"message":"workspace not found"}'),
     (api.ErrorBody(message="m", code="c"), '{"message":"m","code":"c"}'),
 ]

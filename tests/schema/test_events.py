@@ -14,10 +14,12 @@ from bullpen.schema.asks import (
     QuestionBatch,
     QuestionBatchNotification,
 )
+from bullpen.schema.choices import Budget, SessionChoices
 from bullpen.schema.events import (
     CLASSES,
     KINDS,
     AgentEvent,
+    Compacted,
     ConfigChanged,
     LspEvent,
     McpEvent,
@@ -26,6 +28,7 @@ from bullpen.schema.events import (
     QueueChanged,
     Resync,
     RunComplete,
+    RunWaiting,
     SkillsEvent,
     UpdateAvailable,
     agent_error,
@@ -45,7 +48,7 @@ from bullpen.schema.message import (
     ToolResult,
     ToolResultPart,
 )
-from bullpen.schema.session import FileVersion
+from bullpen.schema.session import FileVersion, Pin
 from bullpen.schema.wire import Wire, encode
 
 AT = 1794703735
@@ -219,6 +222,11 @@ OTHERS: list[tuple[str, Wire, str]] = [
     ("updated", ConfigChanged(workspace_id="W1"), '{"workspace_id":"W1"}'),
     (
         "updated",
+        ConfigChanged(workspace_id="W1", reason="files", error="e", warnings=("w",)),
+        '{"workspace_id":"W1","reason":"files","error":"e","warnings":["w"]}',
+    ),
+    (
+        "updated",
         SkillsEvent(states=(SkillState(name="k", path="/k", state=0),)),
         '{"states":[{"name":"k","path":"/k","state":0}]}',
     ),
@@ -250,6 +258,26 @@ OTHERS: list[tuple[str, Wire, str]] = [
             prompts=(QueuedPrompt(seq=7, session_id="S1", run_id="r", text="later", created_at=5),),
         ),
         '{"session_id":"S1","prompts":[{"seq":7,"session_id":"S1","run_id":"r","text":"later","created_at":5}]}',
+    ),
+    (
+        "updated",
+        SessionChoices(session_id="S1", budget=Budget(run=2)),
+        '{"session_id":"S1","budget":{"run":2}}',
+    ),
+    (
+        "updated",
+        RunWaiting(session_id="S1", reason="busy", until=9.5, attempt=1),
+        '{"session_id":"S1","reason":"busy","until":9.5,"attempt":1}',
+    ),
+    (
+        "created",
+        Compacted(session_id="S1", message_id="M9", reason="full", tokens_before=900, tokens_after=90),
+        '{"session_id":"S1","message_id":"M9","reason":"full","tokens_before":900,"tokens_after":90}',
+    ),
+    (
+        "created",
+        Pin(id="P1", session_id="S1", text="mind the gap", created_at=5),
+        '{"id":"P1","session_id":"S1","text":"mind the gap","created_at":5}',
     ),
 ]
 

@@ -19,12 +19,17 @@ from bullpen.schema.api import (
     ImportedToken,
     NewWorkspace,
     PromptAccepted,
+    RememberedModels,
     ShellDone,
     SkillContent,
     SkillOrigin,
+    Trust,
+    Woken,
 )
 from bullpen.schema.asks import Grant
-from bullpen.schema.session import HistoryItem, SearchHit, Session
+from bullpen.schema.choices import SessionChoices
+from bullpen.schema.events import RunWaiting
+from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
 from bullpen.server.app import build_app
 
 CLIENT = "6f1c2a34-1111-4222-8333-944444444444"
@@ -48,10 +53,11 @@ QUEUED = nouns.QueuedPrompt(seq=7, session_id="s1", run_id="r1", text="later", c
 STATS = nouns.ServerStats(counts={"resyncs": 1}, gauges={"streams": 2})
 VERSION = nouns.VersionInfo(version="1", commit="c", build_id="b", go_version="", platform="linux/amd64")
 
+TRUST = Trust(trusted=True, fingerprint="f")
+
 IMMEDIATE: dict[str, Any] = {
     "describe": WORKSPACE,
     "config": {"options": {}},
-    "providers": [],
     "clients": [nouns.ClientInfo(client_id=CLIENT, name="ana", streams=1)],
     "set_current_session": None,
     "init_prompt": "Look around.",
@@ -66,6 +72,7 @@ IMMEDIATE: dict[str, Any] = {
     "mcp_prompts": [],
     "mcp_pending_auth": [{"name": "docs", "url": "https://sign.in"}],
     "mcp_auth_url": "https://sign.in",
+    "trust": TRUST,
 }
 
 LATER: dict[str, Any] = {
@@ -79,6 +86,19 @@ LATER: dict[str, Any] = {
     "session": SESSION,
     "change_session": SESSION,
     "delete_session": None,
+    "pins": [Pin(id="p1", session_id="s1", text="t", created_at=1)],
+    "pin": Pin(id="p1", session_id="s1", text="t", created_at=1),
+    "unpin": None,
+    "undo_summary": SESSION,
+    "waiting": [RunWaiting(session_id="s1", reason="busy", until=2.5, attempt=1)],
+    "wake": Woken(woken=True),
+    "spending": [
+        nouns.SpentRow(
+            key="k", calls=1, input=2, output=3, cache_read=4, cache_write=5, cost=0.5, estimated=0
+        )
+    ],
+    "choices": SessionChoices(session_id="s1"),
+    "change_choices": SessionChoices(session_id="s1"),
     "messages": b"[]",
     "user_messages": b"[]",
     "history": [
@@ -111,6 +131,11 @@ LATER: dict[str, Any] = {
     "asks": b'{"permissions":[],"questions":[]}',
     "answer_questions": True,
     "cancel_questions": False,
+    "offers": [],
+    "remembered": RememberedModels(
+        recent={"large": (nouns.SelectedModel(model="m", provider="p"),)}, favorites=()
+    ),
+    "favor": None,
     "config_set": None,
     "config_remove": None,
     "config_model": None,
@@ -118,6 +143,8 @@ LATER: dict[str, Any] = {
     "provider_key": None,
     "import_copilot": ImportedToken(),
     "refresh_oauth": None,
+    "give_trust": TRUST,
+    "revoke_trust": TRUST,
     "lsp_start": None,
     "lsp_stop": None,
     "mcp_get_prompt": "Filled in.",
@@ -136,7 +163,8 @@ class FakeWorkspace:
 
     def __init__(self, calls: list[Any]) -> None:
         self.answers = IMMEDIATE | LATER
-        self.outside = self
+        self.outside = self.models = self
+        self.upkeep = self
         self._calls = calls
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

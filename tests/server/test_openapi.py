@@ -76,6 +76,7 @@ def test_a_prompt_is_described_in_full() -> None:
         ("Idempotency-Key", "header", False),
         ("Bullpen-Author", "header", False),
         ("Bullpen-Client-Id", "header", False),
+        ("Bullpen-Client-Id", "header", False),
     ]
     body = {"schema": {"$ref": "#/components/schemas/NewPrompt"}}
     assert operation["requestBody"] == {"required": True, "content": {"application/json": body}}

@@ -20,6 +20,7 @@ from bullpen.schema.api import (
     ConfigModel,
     ConfigRemove,
     ConfigSet,
+    FavoriteModel,
     GrantedPermission,
     McpGetPrompt,
     McpReadResource,
@@ -34,6 +35,7 @@ from bullpen.schema.api import (
     ShellRun,
 )
 from bullpen.schema.asks import QuestionResponse
+from bullpen.schema.choices import ChoicesChange
 from bullpen.server import app as app_module
 from bullpen.server.errors import STATUSES, reply_to
 from bullpen.server.routing import Endpoint, Router, get, parse_uuid
@@ -43,6 +45,7 @@ SESSION = (
     '"completion_tokens":10,"summary_message_id":"","cost":0.5,"created_at":1794703735,'
     '"updated_at":1794703736,"is_busy":true,"attached_clients":1}'
 )
+TRUST = '{"trusted":true,"by_server":false,"fingerprint":"f","settings":[],"effects":[]}'
 WORKSPACE = '{"id":"w1","path":"/x","data_dir":"/d","version":"1","config":{"options":{}}}'
 QUEUED = '{"seq":7,"session_id":"s1","run_id":"r1","text":"later","created_at":5}'
 MODEL = (
@@ -57,6 +60,10 @@ ZERO = "0001-01-01T00:00:00Z"
 W = "/v1/workspaces/w1"
 S = f"{W}/sessions/s1"
 A = f"{W}/agent/sessions/s1"
+
+PIN = '{"id":"p1","session_id":"s1","text":"t","created_at":1}'
+WAITING = '{"session_id":"s1","reason":"busy","until":2.5,"attempt":1}'
+SPENT = '{"key":"k","calls":1,"input":2,"output":3,"cache_read":4,"cache_write":5,"cost":0.5,"estimated":0}'
 
 CALLS: list[tuple[str, Any, str, Any]] = [
     # Request, body, answer (empty: no body at all), what the host or the workspace was asked.
@@ -82,7 +89,19 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         ("set_current_session", CLIENT, "s1"),
     ),
     (f"GET {W}/config", None, '{"options":{}}', ("config",)),
-    (f"GET {W}/providers", None, "null", ("providers",)),
+    (f"GET {W}/providers", None, "null", ("offers",)),
+    (
+        f"GET {W}/models",
+        None,
+        '{"recent":{"large":[{"model":"m","provider":"p"}]},"favorites":[]}',
+        ("remembered",),
+    ),
+    (
+        f"POST {W}/models/favorite",
+        {"provider": "p", "model": "m"},
+        "",
+        ("favor", FavoriteModel(provider="p", model="m")),
+    ),
     (f"GET {W}/clients", None, f'[{{"client_id":"{CLIENT}","name":"ana","streams":1}}]', ("clients",)),
     (f"GET {W}/project/needs-init", None, '{"needs_init":true}', ("needs_init",)),
     (f"POST {W}/project/init", None, "", ("mark_initialized",)),
@@ -103,6 +122,20 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     (f"POST {W}/sessions", {"title": "new"}, SESSION, ("create_session", "new")),
     (f"GET {S}", None, SESSION, ("session", "s1")),
     (f"PUT {S}", {"id": "s2", "title": "t"}, SESSION, ("change_session", "s1", SessionChange(title="t"))),
+    (f"GET {S}/pins", None, f"[{PIN}]", ("pins", "s1")),
+    (f"POST {S}/pins", {"text": "t"}, PIN, ("pin", "s1", "t", "")),
+    (f"DELETE {S}/pins/p1", None, "", ("unpin", "s1", "p1")),
+    (f"POST {A}/summarize/undo", None, SESSION, ("undo_summary", "s1")),
+    (f"GET {W}/agent/waiting", None, f"[{WAITING}]", ("waiting",)),
+    (f"POST {A}/wake", None, '{"woken":true}', ("wake", "s1")),
+    (f"GET {W}/agent/spending?by=model&since=5", None, f"[{SPENT}]", ("spending", "model", 5)),
+    (f"GET {S}/choices", None, '{"session_id":"s1"}', ("choices", "s1")),
+    (
+        f"PUT {S}/choices",
+        {"large": None},
+        '{"session_id":"s1"}',
+        ("change_choices", "s1", ChoicesChange(large=None)),
+    ),
     (f"DELETE {S}", None, "", ("delete_session", "s1")),
     (f"GET {S}/messages", None, "[]", ("messages", "s1", {"limit": 0, "before": ""})),
     (
@@ -141,7 +174,7 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         (
             "accept",
             NewPrompt(session_id="s1", prompt="go", attachments=(Attachment(file_name="f", content=b"hi"),)),
-            {"idempotency_key": "", "author": ""},
+            {"idempotency_key": "", "author": "", "client": ""},
         ),
     ),
     (f"POST {W}/agent/init", {"interactive": True}, "", ("init_agent", True)),
@@ -204,6 +237,9 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         "",
         ("config_set", ConfigSet(scope=1, key="a.b", value=[1])),
     ),
+    (f"GET {W}/trust", None, TRUST, ("trust",)),
+    (f"POST {W}/trust", {"fingerprint": "f"}, TRUST, ("give_trust", "f")),
+    (f"DELETE {W}/trust", None, TRUST, ("revoke_trust",)),
     (f"POST {W}/config/remove", {"key": "a"}, "", ("config_remove", ConfigRemove(key="a"))),
     (
         f"POST {W}/config/model",
@@ -442,7 +478,7 @@ async def test_an_undecodable_body_is_400(http: httpx.AsyncClient, host: FakeHos
 async def test_prompts_carry_author_and_key(http: httpx.AsyncClient, host: FakeHost) -> None:
     headers = {"Idempotency-Key": "k1", "Bullpen-Author": "Änne".encode(), "Bullpen-Client-Id": CLIENT}
     await call(http, f"POST {W}/agent", {"session_id": "s1", "prompt": "go"}, headers=headers)
-    assert host.calls[0][2] == {"idempotency_key": "k1", "author": "Änne"}
+    assert host.calls[0][2] == {"idempotency_key": "k1", "author": "Änne", "client": CLIENT}
 
 
 async def test_without_a_name_the_client_is_the_author(http: httpx.AsyncClient, host: FakeHost) -> None:

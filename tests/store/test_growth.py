@@ -45,7 +45,7 @@ async def live(store: Store) -> OpenMessage:
 
     async def work(tx: Tx) -> OpenMessage:
         row = NewRow(session=SESSION, text="hi", run_id="r1", own_run_id=True)
-        seq, _ = await prompts.accept(tx, WORKSPACE, row)
+        seq, *_ = await prompts.accept(tx, WORKSPACE, row)
         await prompts.activate(tx, WORKSPACE, seq, seq)
         opened = OpenMessage(WORKSPACE, empty(), seq)
         await messages.insert(tx, WORKSPACE, empty(), turn=seq, live=opened)

@@ -197,7 +197,7 @@ async def test_a_clock_that_is_set_makes_no_key_forgotten(tmp_path: Path) -> Non
         async with open_store(tmp_path, clock=clock, attached=lambda workspace, session: 0) as store:
             await store.open_feed(WORKSPACE, "/p")
             await append(store, 1)
-            seq, given = await store.write(partial(prompts.accept, workspace=WORKSPACE, new=row))
+            seq, given, _ = await store.write(partial(prompts.accept, workspace=WORKSPACE, new=row))
             await store.write(partial(prompts.end, workspace=WORKSPACE, seq=seq, state="done"))
         runs.append(given)
         clock.ahead_s += KEPT_S + 60

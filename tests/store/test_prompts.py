@@ -12,7 +12,8 @@ from bullpen.store.store import Store
 
 async def accept(store: Store, name: str, *, key: str = "", session: str = SESSION) -> tuple[int, str]:
     row = NewRow(session=session, text=name, run_id=name, own_run_id=True, idempotency_key=key)
-    return await store.write(lambda tx: prompts.accept(tx, WORKSPACE, row))
+    seq, run_id, _ = await store.write(lambda tx: prompts.accept(tx, WORKSPACE, row))
+    return seq, run_id
 
 
 async def order(store: Store) -> list[str]:
@@ -40,7 +41,7 @@ async def test_a_key_belongs_to_its_workspace(store: Store) -> None:
     await store.open_feed("w2", "/other")
     await accept(store, "a", key="k1")
     row = NewRow(session=SESSION, text="b", run_id="b", own_run_id=True, idempotency_key="k1")
-    assert await store.write(lambda tx: prompts.accept(tx, "w2", row)) == (1, "b")
+    assert await store.write(lambda tx: prompts.accept(tx, "w2", row)) == prompts.Accepted(1, "b")
 
 
 @pytest.mark.parametrize(

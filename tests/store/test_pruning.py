@@ -53,7 +53,7 @@ def row(key: str, *attachments: Attachment) -> NewRow:
 
 
 async def accept(store: Store, new: NewRow) -> int:
-    seq, _ = await store.write(lambda tx: prompts.accept(tx, WORKSPACE, new))
+    seq, *_ = await store.write(lambda tx: prompts.accept(tx, WORKSPACE, new))
     return seq
 
 

@@ -105,7 +105,7 @@ class Bench:
         self.batches.append((questions, confirm_title, confirm_description))
         return self.on_ask(questions)
 
-    async def delegate(self, prompt: str) -> str:
+    async def delegate(self, prompt: str, agent: str = "") -> str:
         return self.on_delegate(prompt)
 
 

@@ -80,7 +80,7 @@ class House:
     async def prompt(self, workspace: Workspace, run_id: str = "r1") -> str:
         session = await workspace.create_session("named")
         body = NewPrompt(session_id=session.id, prompt="hello", run_id=run_id)
-        await workspace.accept(body, idempotency_key="", author="")
+        await workspace.accept(body, idempotency_key="", author="", client="")
         return session.id
 
     async def until(self, wanted: Callable[[], bool]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-TAIL_BYTES = 1 << 20
+TAIL_BYTES = 512 << 10
 """How much of the recent past is kept in memory per workspace: enough for a slow second of a fast run."""
 
 TAIL_ENTRIES = 8192

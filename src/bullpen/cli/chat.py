@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from bullpen.cli.commands import Commands
 from bullpen.cli.desk import Desk
 from bullpen.cli.failure import one_line
-from bullpen.cli.inert import inert_line
+from bullpen.cli.inert import clock, cut, inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import End, Interrupt, Line, Terminal, open_terminal
 from bullpen.cli.view import View
@@ -25,11 +25,24 @@ from bullpen.schema.asks import (
     QuestionBatch,
     QuestionBatchNotification,
 )
-from bullpen.schema.events import Event, MessageDelta, QueueChanged, Resync, RunComplete
+from bullpen.schema.choices import SessionChoices
+from bullpen.schema.events import (
+    Compacted,
+    ConfigChanged,
+    Event,
+    MessageDelta,
+    QueueChanged,
+    Resync,
+    RunComplete,
+    RunWaiting,
+)
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 
 PROMPT = "› "
+
+WARNINGS = 3
+"""How many mistakes in the config are told to somebody who came to talk; 'bullpen config check' tells all."""
 
 TWICE_S = 2.0
 """Two Ctrl-C within this time mean: leave."""
@@ -70,7 +83,11 @@ class Chat:
             f"attached to {inert_line(room.workspace.path)} as {inert_line(room.name)}{await self._company()} (/help)"
         )
         if held := room.workspace.untrusted_settings:
-            self._view.note(f"not trusted, so not in force: {', '.join(map(inert_line, held))}")
+            self._view.note(
+                f"not trusted, so not in force: {', '.join(map(inert_line, held))} ('bullpen trust' shows it)"
+            )
+        for warning in room.workspace.warnings[:WARNINGS]:
+            self._view.note(f"config: {inert_line(warning)}")
         session = wanted or (room.sessions[0] if room.sessions else None)
         if session:
             await self._view.enter(session)
@@ -139,11 +156,37 @@ class Chat:
                     self._view.note(f"{len(prompts)} waiting (/queue)")
             case RunComplete() as end:
                 self._take_end(end)
+            case RunWaiting() as waiting:
+                self._take_wait(update, waiting)
+            case Compacted(session_id=session_id, reason=reason) if session_id == self._room.current_session:
+                why = "" if reason == "asked" else ": its context was full"
+                self._view.note(f"the conversation was summarised{why} (/undo takes it back)")
+            case SessionChoices(session_id=session_id, large=large) if (
+                session_id == self._room.current_session
+            ):
+                chosen = (
+                    f"{inert_line(large.provider)}/{inert_line(large.model)}" if large else "the workspace's"
+                )
+                self._view.note(f"model of this session: {chosen}")
+            case ConfigChanged() as changed:
+                self._take_config(changed)
             case Resync():
                 self._view.show_all()
                 self._desk.show()
             case _:
                 pass
+
+    def _take_wait(self, event: Event, waiting: RunWaiting) -> None:
+        if waiting.session_id == self._room.current_session and event.action != "deleted":
+            reason = cut(inert_line(waiting.reason), 200)
+            self._view.note(f"{reason}; asking again at {clock(waiting.until)} (/wake)")
+
+    def _take_config(self, changed: ConfigChanged) -> None:
+        """What clients change by a call, they tell themselves; files and trust change behind everybody's back."""
+        if changed.reason:
+            self._view.note(f"the configuration has changed ({inert_line(changed.reason)})")
+        if changed.error:
+            self._view.note(f"config: {inert_line(changed.error)}")
 
     def _take_link(self, change: LinkChanged) -> None:
         if change.state == "reconnecting":

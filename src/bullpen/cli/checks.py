@@ -220,16 +220,10 @@ def _server(address: Address) -> Iterator[Finding]:
 
 
 def _config(root: Path) -> Iterator[Finding]:
-    from bullpen.config.load import load
-    from bullpen.config.places import Places, project_files
+    from bullpen.cli.effective import config_files, settings_of
 
-    places = Places.of(os.environ)
-    trusts = os.environ.get("BULLPEN_TRUST", "") in {"1", "true", "yes"}
-    own = [f for f in (places.system_file, places.state_file, places.user_file) if f.is_file()]
-    files = [*own, *project_files(root)]
-    settings = load(
-        root, env=os.environ, workspace_state=root / ".bullpen-no-such-file", places=places, trusted=trusts
-    )
+    settings, places = settings_of(root)
+    files = config_files(root, places)
     listed = ", ".join(map(str, files)) or f"no config file (yours would be {places.user_file})"
     yield Finding("config", "ok", listed)
     for problem in settings.problems:
@@ -239,7 +233,7 @@ def _config(root: Path) -> Iterator[Finding]:
     if settings.untrusted:
         held = ", ".join(settings.untrusted)
         yield Finding(
-            "trust", "warn", f"not in force: {held}", "read the file; BULLPEN_TRUST=1 trusts it for a server"
+            "trust", "warn", f"not in force: {held}", "'bullpen trust' shows what it would do, and asks"
         )
     else:
         yield Finding("trust", "ok", "nothing in this project waits for trust")

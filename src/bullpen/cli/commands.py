@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
+from bullpen.cli.choosing import Choice, choices, choose_for_session, make_ready, pick
 from bullpen.cli.desk import Desk
 from bullpen.cli.inert import inert_line
-from bullpen.cli.models import Choice, choices, make_ready, pick
 from bullpen.cli.sessions import find_session
+from bullpen.cli.stats import spent_line
+from bullpen.cli.trust import lines as effect_lines
 from bullpen.cli.view import View
 from bullpen.client.workspace import Room
 from bullpen.schema.session import Session
@@ -19,7 +22,11 @@ HELP = """\
   /new [title]    start a new session          /history       print this session from its beginning
   /queue          list the waiting prompts     /drop N        take waiting prompt N back
   /cancel         cancel the running turn      /show          print the open ask in full
-  /model [name]   list or choose models        /skip          answer a question with nothing
+  /now text       be heard at once             /after text    be heard when this turn is over
+  /model [name]   this session's model         /default name  the model of new sessions
+  /wake           ask a waiting model now      /skip          answer a question with nothing
+  /pin text       keep a note in summaries     /undo          take the last summary back
+  /cost           what this workspace spent    /trust [yes]   what the project's files want; let them
   /who            who is attached              /quit          leave (also Ctrl-D; the turn goes on)
   //text          a prompt that begins with a slash
   Ctrl-C cancels the running turn, twice leaves."""
@@ -34,6 +41,7 @@ class Commands:
         self._desk = desk
         self._listed: list[Session] = []
         self._offered: list[Choice] = []
+        self._seen_trust = ""
         self._all: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "sessions": self._sessions,
@@ -45,8 +53,16 @@ class Commands:
             "cancel": self.cancel,
             "show": self._show,
             "skip": self._skip,
+            "now": self._now,
+            "after": self._after,
+            "wake": self._wake,
+            "pin": self._pin,
+            "undo": self._undo,
+            "cost": self._cost,
             "model": self._model,
+            "default": self._default,
             "who": self._who,
+            "trust": self._trust,
         }
 
     async def run(self, line: str) -> None:
@@ -64,12 +80,17 @@ class Commands:
 
     async def offer_models(self, heading: str) -> None:
         """List the models that could be used; the next line may be the number of one."""
-        self._offered = await choices(self._room)
+        among = await choices(self._room)
+        self._offered = [choice for choice in among if choice.usual]
         rows = [
             f"  {number:>2} {inert_line(c.label)}  ({c.name})" for number, c in enumerate(self._offered, 1)
         ]
+        more = len(among) - len(self._offered)
         hint = "  others: set the provider's key (OPENAI_API_KEY …) or write it into bullpen.json"
-        self._view.block("\n".join([heading, *rows, hint]))
+        named = (
+            [f"  {more} more by name: /model provider/model ('bullpen models' lists them)"] if more else []
+        )
+        self._view.block("\n".join([heading, *rows, *named, hint]))
 
     async def choose_model(self, text: str) -> bool:
         """Take a line as the choice among the offered models; whether it was one. Other lines end the choosing."""
@@ -85,7 +106,7 @@ class Commands:
 
     async def _model(self, wanted: str) -> None:
         if wanted.isdecimal():
-            self._offered = await choices(self._room)
+            self._offered = [choice for choice in await choices(self._room) if choice.usual]
             await self.choose_model(wanted)
         elif wanted:
             await self._take_model(pick(wanted, await choices(self._room)))
@@ -93,8 +114,22 @@ class Commands:
             await self.offer_models("models (choose by number):")
 
     async def _take_model(self, choice: Choice) -> None:
+        """For the session one is in; where there is none, or no model at all yet, for the workspace."""
+        session = self._room.current_session
+        if session and (await self._room.agent()).is_ready:
+            await choose_for_session(self._room, session, choice)
+        else:
+            await self._make_default(choice)
+
+    async def _default(self, wanted: str) -> None:
+        if not wanted:
+            self._view.note("which one? /model lists them")
+            return
+        await self._make_default(pick(wanted, await choices(self._room)))
+
+    async def _make_default(self, choice: Choice) -> None:
         await make_ready(self._room, choice)
-        self._view.note(f"model: {inert_line(choice.name)}, for everybody in this workspace")
+        self._view.note(f"model: {inert_line(choice.name)}, for every session that chose none")
 
     # Sessions
 
@@ -143,6 +178,42 @@ class Commands:
         for text in await self._room.cancel():
             self._view.note(f"dropped: {inert_line(text)}")
 
+    async def _now(self, text: str) -> None:
+        await self._send(text, "now")
+
+    async def _after(self, text: str) -> None:
+        await self._send(text, "after")
+
+    async def _send(self, text: str, when: Literal["now", "after"]) -> None:
+        if not text:
+            self._view.note(f"what is to be said? /{when} and the words")
+            return
+        self._view.expect(text)
+        await self._room.prompt(text, when=when)
+
+    async def _wake(self, _rest: str) -> None:
+        if not self._room.current_session or not await self._room.wake():
+            self._view.note("nothing waits for a model")
+
+    async def _pin(self, text: str) -> None:
+        if not text or not self._room.current_session:
+            self._view.note("what is to be kept? /pin and the words, in a session")
+            return
+        await self._room.pin(text, self._room.current_session)
+        self._view.note("pinned: summaries of this session keep it word for word")
+
+    async def _undo(self, _rest: str) -> None:
+        if not self._room.current_session:
+            self._view.note("there is no session yet")
+            return
+        await self._room.undo_summary(self._room.current_session)
+        self._view.note("the model sees again what the summary stood for")
+
+    async def _cost(self, _rest: str) -> None:
+        rows = await self._room.spending("model")
+        told = [f"  {inert_line(row.key)}  {spent_line(row)}" for row in rows]
+        self._view.block("\n".join(told) or "  nothing was spent yet")
+
     async def _queue(self, _rest: str) -> None:
         waiting = await self._room.queue() if self._room.current_session else []
         rows = [
@@ -176,6 +247,24 @@ class Commands:
             me = " (you)" if client.client_id == self._room.client_id else ""
             rows.append(f"  {inert_line(client.name) or client.client_id[:8]}{me}{where}")
         self._view.block("\n".join(rows) or "  nobody")
+
+    async def _trust(self, wanted: str) -> None:
+        """Show what waits for trust; `yes` trusts exactly what was shown last, `no` takes trust back."""
+        if wanted == "no":
+            await self._room.revoke_trust()
+            self._view.note("the project's files are no longer trusted")
+        elif wanted == "yes" and self._seen_trust:
+            await self._room.give_trust(self._seen_trust)
+            self._view.note("trusted, until it changes")
+        else:
+            shown = await self._room.trust()
+            self._seen_trust = shown.fingerprint
+            rows = [f"  {line}" for line in effect_lines(shown.effects)]
+            self._view.block("\n".join(rows) or "  nothing in this project waits for trust")
+            if rows:
+                self._view.note(
+                    "this is trusted" if shown.trusted else "not trusted; /trust yes lets it take effect"
+                )
 
     async def _help(self, _rest: str) -> None:
         self._view.block(HELP)

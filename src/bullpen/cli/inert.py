@@ -7,6 +7,7 @@ sign: control characters and escape sequences, direction marks, invisible and ta
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 
 _UNSAFE = re.compile(
@@ -57,3 +58,8 @@ def _sign(found: re.Match[str]) -> str:
     if number < 0x20:
         return chr(0x2400 + number)
     return "␡" if number == 0x7F else f"<U+{number:04X}>"
+
+
+def clock(at: float) -> str:
+    """The time of day that a moment is here."""
+    return time.strftime("%H:%M:%S", time.localtime(at))

@@ -17,11 +17,19 @@ from bullpen.cli.options import WORKSPACE_HELP, host_option
 COMMANDS = {
     "attach": "Join a workspace in this terminal.",
     "backup": "Copy the database, also while the server runs.",
+    "config": "Show, change and check the configuration.",
     "doctor": "Check this installation and say what to mend.",
+    "login": "Keep a provider's key, or log in to GitHub Copilot.",
+    "logout": "Forget a provider's key or login.",
+    "models": "List models, prices and favourites; update the catalogue.",
+    "providers": "Show which providers can be used, and what the others need.",
     "ps": "Show the server's workspaces, clients and sessions.",
     "run": "Send one prompt and print the answer.",
+    "schema": "Print the JSON Schema of the config file.",
     "server": "Run the server in the foreground.",
+    "stats": "Show what models cost, by day, model, person and more.",
     "stop": "Stop the server.",
+    "trust": "Show what a project's config would do, and trust it.",
 }
 """Every sub-command with its line in the help, so that the help needs to import none of them."""
 

@@ -21,8 +21,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen.cli.asking import Answers, permission_reply, permission_text, question_reply
-from bullpen.cli.inert import cut, inert, inert_line
-from bullpen.cli.models import model_for_one_run
+from bullpen.cli.choosing import model_for_one_run
+from bullpen.cli.inert import clock, cut, inert, inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import LineReader
 from bullpen.cli.transcript import describe_call
@@ -31,7 +31,7 @@ from bullpen.client.updates import LinkChanged, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import BadRequest, BullpenError, ServerUnreachable
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
-from bullpen.schema.events import Event, MessageDelta, Resync, RunComplete
+from bullpen.schema.events import Compacted, Event, MessageDelta, Resync, RunComplete, RunWaiting
 from bullpen.schema.message import Message
 from bullpen.schema.wire import encode
 
@@ -72,7 +72,8 @@ async def one_run(path: str, wish: Wish, *, host: str | None, name: str) -> int:
     """Send the prompt, print what comes of it; the answer is the exit status."""
     async with attach(path, host=host, name=name) as room:
         run = Run(room, wish)
-        async with model_for_one_run(room, wish.model, run.say):
+        session = await run.choose_session()
+        async with model_for_one_run(room, session, wish.model, run.say):
             return await run.to_the_end()
 
 
@@ -100,7 +101,6 @@ class Run:
 
     async def to_the_end(self) -> int:
         """Send the prompt and follow its turn; the answer is the exit status."""
-        await self._choose_session()
         self._seen = {m.id for m in self._room.messages(self._session)}
         updates = self._room.updates()
         status = 1
@@ -123,7 +123,8 @@ class Run:
             tasks.cancel_scope.cancel()
         return INTERRUPTED if self._interrupts else status
 
-    async def _choose_session(self) -> None:
+    async def choose_session(self) -> str:
+        """The session that was asked for, or a new one."""
         room, wish = self._room, self._wish
         if wish.session:
             self._session = find_session(room, wish.session).id
@@ -135,6 +136,7 @@ class Run:
             await room.open(self._session)
         else:
             self._session = (await room.new_session("non-interactive")).id
+        return self._session
 
     async def _follow(self, updates: Updates, tasks: TaskGroup) -> int:
         async for update in updates:
@@ -147,10 +149,16 @@ class Run:
                 case Message(id=message_id) | MessageDelta(message_id=message_id):
                     self._take_message(message_id)
                 case PermissionRequest(session_id=session) | QuestionBatch(session_id=session) as ask:
-                    if session == self._session and self._wish.permissions == "ask":
+                    if self._is_here(session) and self._wish.permissions == "ask":
                         tasks.start_soon(self._answer_in_turn, ask)
                 case RunComplete() as done if self._run_id in {done.run_id, *done.run_ids}:
                     return self._end(done)
+                case RunWaiting(session_id=session, reason=reason, until=until) if (
+                    session == self._session and update.action != "deleted"
+                ):
+                    self.say(f"{cut(inert_line(reason), 200)}; asking again at {clock(until)}")
+                case Compacted(session_id=session) if session == self._session:
+                    self.say("the conversation was summarised to make room")
                 case Resync():
                     for message in self._room.messages(self._session):
                         self._take_message(message.id)
@@ -160,6 +168,11 @@ class Run:
                     pass
         return 1
 
+    def _is_here(self, session_id: str) -> bool:
+        """The run's session, or one of its sub-agents'."""
+        session = self._room.session(session_id)
+        return session_id == self._session or bool(session and session.parent_session_id == self._session)
+
     def _is_ours(self, event: Event) -> bool:
         return getattr(event.payload, "session_id", self._session) == self._session
 
@@ -167,7 +180,7 @@ class Run:
 
     def _take_message(self, message_id: str) -> None:
         message = self._room.message(self._session, message_id)
-        if message is None or message_id in self._seen:
+        if message is None or message_id in self._seen or message.is_summary_message:
             return
         if message.role == "user" and message.text == self._wish.prompt:
             self._has_begun = True

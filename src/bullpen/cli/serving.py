@@ -12,16 +12,19 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bullpen.config.discovered import Found
+from bullpen.config.keys import Token
 from bullpen.config.places import Places
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import BullpenError
 from bullpen.providers.base import Provider
+from bullpen.schema.agent import CatalogueProvider
 from bullpen.server.app import build_app
 from bullpen.server.auth import load_or_create_token
 from bullpen.server.link import Limits
@@ -33,10 +36,12 @@ from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path,
 from bullpen.system.clock import SystemClock
 from bullpen.system.processes import Processes
 from bullpen.system.tally import Tally
+from bullpen.system.watch import Watcher
 from bullpen.system.watchdog import Watchdog
 from bullpen.tools.base import Tool
 from bullpen.workspace.claims import DETACH_GRACE_S
 from bullpen.workspace.host import Host
+from bullpen.workspace.models import Hosts
 from bullpen.workspace.opening import Surroundings
 
 if TYPE_CHECKING:
@@ -91,15 +96,19 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
         tally = Tally()
         processes = await stack.enter_async_context(Processes(tally))
         stop = asyncio.Event()
+        network = _Network()
         host = Host(
             surroundings=Surroundings(
                 clock=SystemClock(),
                 processes=processes,
                 tools=_tools,
-                make_provider=_Providers(),
+                make_provider=network.make,
+                hosts=network,
                 trusted=options.trust or env.get("BULLPEN_TRUST") == "1",
                 detach_grace_s=_seconds(env, "DETACH_GRACE", DETACH_GRACE_S),
                 tally=tally,
+                trust_file=Places.of(env).trust_file,
+                watcher=Watcher(),
             ),
             data_dir=data_dir,
             lock=lock,
@@ -144,18 +153,54 @@ def _bind_one(address: UnixAddress | TcpAddress, *, is_default: bool) -> socket.
     return bind_tcp(address.host, address.port)
 
 
-class _Providers:
-    """Makes providers when a turn first needs one; the HTTP client behind them is shared."""
+class _Network(Hosts):
+    """Makes providers when a turn first needs one, and asks hosts for their models; the HTTP client behind both is shared."""
 
     def __init__(self) -> None:
         self._http: ModelClient | None = None
 
-    def __call__(self, settings: ProviderSettings) -> Provider:
-        from bullpen.providers import http, registry
+    def make(self, settings: ProviderSettings) -> Provider:
+        from bullpen.providers import registry
+
+        return registry.build(settings, self._client())
+
+    async def ask(self, providers: Sequence[ProviderSettings]) -> dict[str, Found]:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import discover
+
+        return await discover.ask_all(providers, http)
+
+    async def on_this_machine(self) -> list[CatalogueProvider]:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import discover
+
+        return await discover.on_this_machine(http)
+
+    async def knows_tools(self, settings: ProviderSettings, model_id: str) -> bool | None:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import discover
+
+        return await discover.knows_tools(settings, model_id, http)
+
+    async def renew(self, settings: ProviderSettings) -> ProviderSettings | None:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import credentials
+
+        return await credentials.renew(settings, http)
+
+    async def copilot_token(self, github_token: str) -> Token:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import copilot_login
+
+        return await copilot_login.log_in(github_token, copilot_login.Hosts.of(), http)
+
+    def _client(self) -> ModelClient:
+        """Importing what it needs takes a while, so not on the loop."""
+        from bullpen.providers import http
 
         if self._http is None:
             self._http = http.ModelClient()
-        return registry.build(settings, self._http)
+        return self._http
 
 
 def _tools() -> Mapping[str, Tool]:

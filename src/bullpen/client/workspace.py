@@ -35,8 +35,10 @@ from bullpen.schema.agent import (
     AgentInfo,
     CatalogueProvider,
     ClientInfo,
+    Group,
     QueuedPrompt,
     SelectedModel,
+    SpentRow,
     Workspace,
 )
 from bullpen.schema.api import (
@@ -46,6 +48,7 @@ from bullpen.schema.api import (
     ConfigRemove,
     Dropped,
     GrantedPermission,
+    NewPin,
     NewPrompt,
     NewSession,
     NewWorkspace,
@@ -56,8 +59,12 @@ from bullpen.schema.api import (
     QueueEdit,
     Resolved,
     SessionChange,
+    Trust,
+    TrustGiven,
+    Woken,
 )
 from bullpen.schema.asks import PermissionAction, PermissionRequest, QuestionBatch, QuestionResponse
+from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import Event, RunComplete
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
@@ -288,13 +295,15 @@ class Room:
         permissions: Literal["ask", "allow", "deny"] = "ask",
         interactive: bool = True,
         idempotency_key: str = "",
+        when: Literal["", "now", "step", "after"] = "",
     ) -> str:
         """Send a prompt to `session`, else to the current one, else to a new one; the answer is its run id.
 
         Returns when the server has accepted it for good, sending it again under the same key for as long
         as no answer comes. A prompt with a `run_id` of the caller's gets a turn of its own; one without
         may be folded into the turn that is running, and ends with it. `interactive=False` takes the
-        model's means to ask questions.
+        model's means to ask questions. `when` is for a session that is busy: break its step off and be heard now,
+        join at the next step, or wait for the end of the turn.
         """
         if not session:
             session = self.current_session or (await self.new_session()).id
@@ -305,6 +314,7 @@ class Room:
             attachments=tuple(attachments),
             permissions=permissions,
             interactive=interactive,
+            when=when,
         )
         key = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         answer = await self._link.call("POST", "/agent", body, headers=key, patience_s=None)
@@ -347,6 +357,31 @@ class Room:
     async def clear_queue(self, session: str = "") -> None:
         """Take every waiting prompt out of the queue; the running turn goes on."""
         await self._link.call("POST", f"{self._agent(session)}/prompts/clear")
+
+    async def wake(self, session: str = "") -> bool:
+        """Have a turn that waits for its model's host ask again now; False when it did not wait."""
+        return (await self._link.call("POST", f"{self._agent(session)}/wake")).read(Woken).woken
+
+    async def choices(self, session: str) -> SessionChoices:
+        """What the session does otherwise than its workspace."""
+        return (await self._link.call("GET", f"/sessions/{session}/choices")).read(SessionChoices)
+
+    async def choose(self, session: str, change: ChoicesChange) -> SessionChoices:
+        """Choose model, effort, policy or budget for one session alone."""
+        return (await self._link.call("PUT", f"/sessions/{session}/choices", change)).read(SessionChoices)
+
+    async def pin(self, text: str, session: str) -> None:
+        """Have every summary of the session carry a note word for word."""
+        await self._link.call("POST", f"/sessions/{session}/pins", NewPin(text=text))
+
+    async def undo_summary(self, session: str) -> None:
+        """Have the model see again what the session's last summary stands for."""
+        await self._link.call("POST", f"{self._agent(session)}/summarize/undo")
+
+    async def spending(self, by: Group, since: int = 0) -> list[SpentRow]:
+        """What model calls cost in this workspace, summed up by one thing."""
+        answer = await self._link.call("GET", f"/agent/spending?by={by}&since={since}")
+        return answer.read(list[SpentRow])
 
     def _agent(self, session: str) -> str:
         return f"/agent/sessions/{session or self.current_session}"
@@ -395,6 +430,17 @@ class Room:
     async def config(self) -> dict[str, Any]:
         """The configuration in force, without its secrets."""
         return (await self._link.call("GET", "/config")).read(dict[str, Any])
+
+    async def trust(self) -> Trust:
+        """What the project's files would do, and whether somebody lets them."""
+        return (await self._link.call("GET", "/trust")).read(Trust)
+
+    async def give_trust(self, fingerprint: str) -> Trust:
+        """Let them do what was shown with this fingerprint. Raises `ContentChanged` when it is something else by now."""
+        return (await self._link.call("POST", "/trust", TrustGiven(fingerprint=fingerprint))).read(Trust)
+
+    async def revoke_trust(self) -> Trust:
+        return (await self._link.call("DELETE", "/trust")).read(Trust)
 
     async def set_model(self, provider: str, model: str, *, scope: int = 1) -> AgentInfo:
         """Choose the model of this workspace (`scope` 0: of every workspace) and make the agent ready with it."""

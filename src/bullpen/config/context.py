@@ -50,7 +50,7 @@ def project_context(root: Path, options: Options, *, home: Path, env: Mapping[st
     """The project's files: the well-known names first, then the configured ones, each once."""
     inside = ((file, root) for name in BUILT_IN for file in _files(root / name))
     named = (
-        (file, None) for path in options.context_paths for file in _files(_resolved(path, root, home, env))
+        (file, None) for path in options.context_paths for file in _files(resolved(path, root, home, env))
     )
     return _read((*inside, *named))
 
@@ -59,10 +59,10 @@ def personal_context(options: Options, places: Places, *, root: Path, env: Mappi
     """The user's own files; naming any replaces the two standard ones."""
     default = (str(places.config / "BULLPEN.md"), str(places.config.parent / "AGENTS.md"))
     paths = options.global_context_paths or default
-    return _read((file, None) for path in paths for file in _files(_resolved(path, root, places.home, env)))
+    return _read((file, None) for path in paths for file in _files(resolved(path, root, places.home, env)))
 
 
-def _resolved(path: str, root: Path, home: Path, env: Mapping[str, str]) -> Path:
+def resolved(path: str, root: Path, home: Path, env: Mapping[str, str]) -> Path:
     """A configured path: `~` and a leading variable are expanded, relative ones belong to the workspace."""
     if path == "~" or path.startswith("~/"):
         return home / path[2:]

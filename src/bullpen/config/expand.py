@@ -66,6 +66,20 @@ def is_reference(text: str) -> bool:
     return bool(re.fullmatch(r"\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][^{}]*\}|\$\(.*\)", text, re.DOTALL))
 
 
+def commands_in(template: str) -> list[str]:
+    """The commands that expanding a template may run: rather one too many than one too few."""
+    found: list[str] = []
+    at = template.find("$(")
+    while at >= 0:
+        try:
+            end = _closing(template, at + 1, "(", ")")
+        except ConfigError:
+            end = len(template)
+        found.append(template[at + 2 : end])
+        at = template.find("$(", end)
+    return found
+
+
 def shell(cwd: Path, env: Mapping[str, str]) -> Run:
     """Runs commands with `/bin/sh` in a directory and an environment."""
 
@@ -106,6 +120,22 @@ def shell(cwd: Path, env: Mapping[str, str]) -> Run:
         return output.decode("utf-8", "replace").rstrip("\n")
 
     return run
+
+
+class Remembering:
+    """Runs a command once and remembers what it printed: a password manager is not asked again for every saved file."""
+
+    def __init__(self, run: Run, printed: dict[str, str]) -> None:
+        self._run = run
+        self._printed = printed
+
+    def __call__(self, command: str) -> str:
+        return self._printed[command] if command in self._printed else self.anew(command)
+
+    def anew(self, command: str) -> str:
+        """Run it whatever it printed before, because that was refused."""
+        self._printed[command] = self._run(command)
+        return self._printed[command]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,8 +1,4 @@
-"""Reads all config files of a workspace and makes `Settings` of them.
-
-Lowest first: the administrator's file, what was chosen through clients, the user's file, the project's files
-from the outermost directory inwards, what was chosen for this workspace, and what was chosen in this process.
-What a person wrote by hand outranks what was once picked in a menu.
+"""Makes `Settings` of the config files of a workspace: values are expanded, providers and models chosen.
 
 Nothing here raises for what stands in a file. A file that cannot be read is left out and becomes a problem:
 the workspace opens, shows it, and answers no prompt until it is mended.
@@ -10,30 +6,26 @@ the workspace opens, shows it, and answers no prompt until it is mended.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from bullpen.config import catalogue, trust
-from bullpen.config.expand import Run, expand, shell
-from bullpen.config.jsonc import read_object
-from bullpen.config.merge import REPLACE, merge_all
-from bullpen.config.places import Places, project_files
-from bullpen.config.selection import ROLES, select, selected_providers
+from bullpen.config import catalogue, discovered
+from bullpen.config.check import folded
+from bullpen.config.expand import Remembering, Run, expand, shell
+from bullpen.config.jsonc import Source
+from bullpen.config.layers import Trusted, read_layers
+from bullpen.config.places import Places
+from bullpen.config.selection import named_models, select, selected_providers
 from bullpen.config.settings import ProviderSettings, Settings, limits_of
-from bullpen.config.shape import Hook, LspServer, McpServer, Options, check
+from bullpen.config.shape import HOOK_EVENTS, Hook, LspServer, McpServer, Options
+from bullpen.config.spans import seconds
 from bullpen.config.usable import usable
 from bullpen.errors import ConfigError
 
-HOOK_EVENTS = ("PreToolUse",)
-
 S = TypeVar("S", McpServer, LspServer)
-
-IN_MEMORY = "this process"
-"""The origin of what was chosen in this process and is in no file."""
 
 
 def load(
@@ -42,174 +34,86 @@ def load(
     env: Mapping[str, str],
     workspace_state: Path,
     places: Places,
-    trusted: bool | Callable[[str], bool],
+    trusted: Trusted,
     data_dir: Path | None = None,
     types: Collection[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    wanted: Collection[str] = (),
+    last_good: dict[str, Source] | None = None,
+    printed: dict[str, str] | None = None,
 ) -> Settings:
     """The settings of the workspace at `root`. Blocking: it reads files and may run the user's commands.
 
-    `trusted` says whether the project's files count; a function is asked with the fingerprint of what it would
-    trust. `types` are the provider types that can be spoken to, all when None. `overrides` is one more layer,
-    above all files.
+    `types` are the provider types that can be spoken to, all when None. `overrides` is one more layer, above all
+    files. `wanted` are providers that some session uses although no file names them. `last_good` is the memory of
+    `read_layers`, and `printed` that of commands: one that is in it is not run again.
     """
-    reading = _Reading(root)
-    reading.read(places.system_file)
-    reading.read(places.state_file)
-    reading.read(places.user_file)
-    is_trusted, fingerprint, untrusted = reading.read_project(project_files(root), trusted)
-    reading.read(workspace_state)
-    if overrides:
-        reading.add(IN_MEMORY, dict(overrides))
-    reading.warn_of_shadowed_choices(str(places.state_file))
-
-    raw = merge_all(content for _, content in reading.layers)
-    run = shell(root, env)
-    exported, env_names, env_wrong = _exported(raw.get("env", {}), env, run)
+    layers = read_layers(
+        root,
+        places=places,
+        workspace_state=workspace_state,
+        trusted=trusted,
+        overrides=overrides,
+        last_good=last_good,
+    )
+    raw = layers.merged()
+    project_env = {name: value for name, value in layers.dotenv.items() if name not in env}
+    run = Remembering(shell(root, {**env, **project_env}), {} if printed is None else printed)
+    exported, env_names, env_wrong = _exported(raw.get("env", {}), {**env, **project_env}, run)
+    exported = {**project_env, **exported}
     full_env = {**env, **exported}
     options = msgspec.convert(raw.get("options", {}), Options)
     chosen = raw.get("models", {})
+    known = catalogue.TOUR_ONLY if options.disable_default_providers else catalogue.load(places.data)
     found = usable(
         raw.get("providers", {}),
-        selected_providers(chosen),
+        [*selected_providers(chosen), *sorted(wanted)],
         full_env,
         run,
-        with_catalogue=not options.disable_default_providers,
+        known=known,
+        discovered=discovered.read(places.cache),
+        named=named_models(chosen),
         types=types,
+        token_file=places.state_file,
     )
-    selection = select(chosen, found.providers)
+    selection = select(chosen, found.providers, known)
     mcp, mcp_errors = _servers(raw.get("mcp", {}), McpServer, full_env, run)
     lsp, lsp_errors = _servers(raw.get("lsp", {}), LspServer, full_env, run)
-    hooks, hook_problems = _hooks(raw.get("hooks", {}))
-    limits, limit_problems = limits_of(raw.get("tools", {}))
     server_warnings = [f"mcp.{k}: {v}" for k, v in mcp_errors.items()] + [
         f"lsp.{k}: {v}" for k, v in lsp_errors.items()
     ]
     return Settings(
-        raw=_with_defaults(raw, found.providers, data_dir or places.data),
+        raw=_with_defaults(raw, found.providers, known, data_dir or places.data),
         providers=found.providers,
         large=selection.large,
         small=selection.small,
         options=options,
         allowed_tools=tuple(raw.get("permissions", {}).get("allowed_tools", ())),
-        hooks=hooks,
+        hooks=_hooks(raw.get("hooks", {})),
         mcp=mcp,
         mcp_errors=mcp_errors,
         lsp=lsp,
-        tool_limits=limits,
+        tool_limits=limits_of(raw.get("tools", {})),
         env=exported,
         secret_names=_with_sources(found.secret_names, env_names),
-        warnings=(*reading.warnings, *env_wrong, *found.warnings, *selection.warnings, *server_warnings),
-        problems=(*reading.problems, *hook_problems, *limit_problems),
-        untrusted=untrusted,
-        fingerprint=fingerprint,
-        trusted=is_trusted,
-        offers=() if options.disable_default_providers else catalogue.CATALOGUE,
-        keys_found=() if options.disable_default_providers else catalogue.with_key(full_env),
-        origins=reading.origins(),
+        warnings=(
+            *layers.warnings,
+            *((known.warning,) if known.warning else ()),
+            *env_wrong,
+            *found.warnings,
+            *selection.warnings,
+            *server_warnings,
+        ),
+        problems=tuple(layers.problems),
+        held_back=tuple(layers.held_back),
+        untrusted=layers.untrusted,
+        fingerprint=layers.fingerprint,
+        trusted=layers.is_trusted,
+        wanted=tuple(layers.wanted),
+        catalogue=known,
+        keys_found=known.with_key(full_env, types),
+        unlisted=found.unlisted,
     )
-
-
-class _Reading:
-    """The layers so far, lowest first, and what was wrong with them."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.layers: list[tuple[str, dict[str, Any]]] = []
-        self.warnings: list[str] = []
-        self.problems: list[str] = []
-
-    def read(self, file: Path) -> None:
-        try:
-            content = read_object(file)
-        except ConfigError as exc:
-            self.problems.append(str(exc))
-            return
-        if content:
-            self.add(str(file), content)
-
-    def add(self, name: str, content: dict[str, Any]) -> None:
-        self.layers.append((name, _whole_selections(self.checked(name, content, self.problems))))
-
-    def checked(self, name: str, content: dict[str, Any], complaints: list[str]) -> dict[str, Any]:
-        result = check(content)
-        self.warnings += (f"{name}: {sentence}" for sentence in result.unknown)
-        complaints += (f"{name}: {sentence}" for sentence in result.wrong)
-        return result.content
-
-    def read_project(
-        self, files: list[Path], trusted: bool | Callable[[str], bool]
-    ) -> tuple[bool, str, tuple[str, ...]]:
-        """Adds the project's files, or what is harmless of them; gives back trust, fingerprint and inert names."""
-        contents: dict[str, dict[str, Any]] = {}
-        inert: dict[str, dict[str, Any]] = {}
-        broken: list[str] = []
-        wrong: list[str] = []
-        for file in files:
-            try:
-                content = read_object(file) or {}
-            except ConfigError as exc:
-                broken.append(str(exc))
-                inert[str(file)] = {"": str(exc)}
-                continue
-            inert[str(file)] = trust.split(content)[1]
-            contents[str(file)] = self.checked(str(file), content, wrong)
-        fingerprint = trust.fingerprint(inert)
-        is_trusted = trusted(fingerprint) if callable(trusted) else trusted
-        if is_trusted:
-            self.problems += broken + wrong
-            self.layers += ((name, _whole_selections(content)) for name, content in contents.items())
-            return True, fingerprint, ()
-        self.warnings += broken + wrong
-        self.layers += ((name, trust.split(content)[0]) for name, content in contents.items())
-        names = (n for name in contents for n in trust.names(inert[name]))
-        return False, fingerprint, tuple(dict.fromkeys(names))
-
-    def warn_of_shadowed_choices(self, state_file: str) -> None:
-        """A model that was picked in a client and is overruled by a file would else seem to be ignored."""
-        for role in ROLES:
-            named = [
-                (n, c["models"][role + REPLACE])
-                for n, c in self.layers
-                if role + REPLACE in c.get("models", {})
-            ]
-            picked = next((choice for name, choice in named if name == state_file), None)
-            if picked and _identity(named[-1][1]) != _identity(picked):
-                self.warnings.append(
-                    f"models.{role}: {picked.get('provider')}/{picked.get('model')} was chosen in a client, "
-                    f"but {named[-1][0]} says {named[-1][1].get('provider')}/{named[-1][1].get('model')}"
-                )
-
-    def origins(self) -> dict[str, str]:
-        """For each setting, in dotted form, the last file that says something about it."""
-        return {key: name for name, content in self.layers for key in _leaves(content, "")}
-
-
-def _whole_selections(content: dict[str, Any]) -> dict[str, Any]:
-    """A selected model replaces the one below it: effort and sampling belong to the model they were chosen for."""
-    models = content.get("models")
-    if not isinstance(models, dict):
-        return content
-    whole = {
-        key + REPLACE
-        if isinstance(choice, dict) and _identity(choice) != ("", "") and key in ROLES
-        else key: choice
-        for key, choice in models.items()
-    }
-    return {**content, "models": whole}
-
-
-def _identity(choice: Mapping[str, Any]) -> tuple[str, str]:
-    return choice.get("provider") or "", choice.get("model") or ""
-
-
-def _leaves(value: Mapping[str, Any], path: str) -> Iterator[str]:
-    for key, inner in value.items():
-        name = path + str(key).removesuffix(REPLACE)
-        if isinstance(inner, Mapping) and inner:
-            yield from _leaves(inner, name + ".")
-        else:
-            yield name
 
 
 def _exported(
@@ -248,7 +152,7 @@ def _servers(
         if set(entry) == {"oauth_token"}:
             continue
         try:
-            servers[name] = msgspec.convert(_expanded(entry, env, run), kind)
+            servers[name] = msgspec.convert(_in_seconds(_expanded(entry, env, run)), kind)
         except ConfigError as exc:
             errors[name] = str(exc)
     return servers, errors
@@ -279,32 +183,25 @@ def _expanded(entry: Mapping[str, Any], env: Mapping[str, str], run: Run) -> dic
     return result
 
 
-def _hooks(configured: Mapping[str, Any]) -> tuple[dict[str, tuple[Hook, ...]], list[str]]:
-    """Hooks by the proper name of their event. One that cannot work is a problem: it may be there to forbid."""
+def _hooks(configured: Mapping[str, Any]) -> dict[str, tuple[Hook, ...]]:
+    """Hooks by the proper name of their event; what cannot work was told when the files were checked."""
+    proper = {folded(event): event for event in HOOK_EVENTS}
     by_event: dict[str, tuple[Hook, ...]] = {}
-    problems: list[str] = []
-    known = {_folded(event): event for event in HOOK_EVENTS}
     for name, entries in configured.items():
-        event = known.get(_folded(name))
-        if event is None:
-            problems.append(f"hooks.{name}: there is no such event; known: {', '.join(HOOK_EVENTS)}")
-            continue
-        hooks = msgspec.convert(entries, tuple[Hook, ...])
-        for hook in hooks:
-            try:
-                re.compile(hook.matcher)
-            except re.error as exc:
-                problems.append(f"hooks.{name}: the matcher {hook.matcher!r} is no regular expression: {exc}")
-        by_event[event] = by_event.get(event, ()) + hooks
-    return by_event, problems
+        hooks = tuple(msgspec.convert(_in_seconds(entry), Hook) for entry in entries)
+        by_event[proper[folded(name)]] = by_event.get(proper[folded(name)], ()) + hooks
+    return by_event
 
 
-def _folded(name: str) -> str:
-    return name.replace("_", "").lower()
+def _in_seconds(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**entry, "timeout": seconds(entry["timeout"])} if "timeout" in entry else dict(entry)
 
 
 def _with_defaults(
-    raw: Mapping[str, Any], providers: Mapping[str, ProviderSettings], data_dir: Path
+    raw: Mapping[str, Any],
+    providers: Mapping[str, ProviderSettings],
+    known: catalogue.Catalogue,
+    data_dir: Path,
 ) -> dict[str, Any]:
     """What answers are made of: the sections that clients insist on are there, and providers are complete."""
     options = {**raw.get("options", {}), "data_directory": str(data_dir)}
@@ -320,6 +217,6 @@ def _with_defaults(
         for provider in providers.values()
     }
     for provider_id, entry in shown.items():
-        known = catalogue.known(provider_id)
-        entry.setdefault("base_url", known.api_endpoint if known else "")
+        offered = known.known(provider_id)
+        entry.setdefault("base_url", offered.api_endpoint if offered else "")
     return {**raw, "options": options, "providers": shown, "models": raw.get("models", {})}

@@ -18,6 +18,9 @@ NAME = "bullpen.json"
 LEGACY_NAME = "crush.json"
 """Read where there is no file of ours at the same place."""
 
+SHELL_NAMES = ("crushrc", ".crushrc")
+"""Config in the form of a shell script, which is never run."""
+
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
     """The directories of one user: `config` is written by hand, the others by us."""
@@ -61,6 +64,11 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
         """What was chosen through a client for all workspaces; holds keys, so it is 0600."""
         return self.data / NAME
 
+    @property
+    def trust_file(self) -> Path:
+        """Which projects this person trusts. Never in a directory that a client or a repository names."""
+        return self.state / "trust.json"
+
 
 def workspace_dir(data_dir: Path, workspace_id: str) -> Path:
     """Where the data directory keeps what belongs to one workspace; never in the repository."""
@@ -82,25 +90,66 @@ def git_root(directory: Path) -> Path | None:
     return next((d for d in (directory, *directory.parents) if (d / ".git").exists()), None)
 
 
-def project_files(root: Path) -> list[Path]:
-    """The config files of a project, outermost directory first; later ones win.
+def project_directories(root: Path) -> list[Path]:
+    """The directories whose config files belong to a project, outermost first.
 
-    The walk ends at the root of the git working tree; outside git only the directory itself counts. Files of
-    another owner than the directory's are passed over: nobody else may configure this user's agent.
+    The walk ends at the root of the git working tree; outside git only the directory itself counts.
     """
     start = root.resolve()
     boundary = git_root(start) or start
-    above = [d for d in start.parents if d.is_relative_to(boundary)]
-    try:
-        owner = start.stat().st_uid
-    except OSError:
-        return []
-    found = (
-        _first_file(directory, prefix + NAME, prefix + LEGACY_NAME)
-        for directory in (*reversed(above), start)
+    return [*reversed([d for d in start.parents if d.is_relative_to(boundary)]), start]
+
+
+def project_files(root: Path) -> list[Path]:
+    """The config files of a project, outermost directory first; later ones win.
+
+    Files of another owner than the directory's are passed over: nobody else may configure this user's agent.
+    """
+    return [file for file in _candidates(root) if _is_file_of(file, _owner(root))]
+
+
+def foreign_files(root: Path) -> list[Path]:
+    """The config files of a project that are passed over because they belong to somebody else."""
+    return [file for file in _candidates(root) if file.is_file() and not _is_file_of(file, _owner(root))]
+
+
+def shell_files(root: Path, places: Places) -> list[Path]:
+    """Shell configuration at the places where config files are read."""
+    directories = (places.config, *project_directories(root))
+    return [d / name for d in directories for name in SHELL_NAMES if (d / name).is_file()]
+
+
+def project_file(root: Path, name: str) -> Path | None:
+    """A file in the workspace's own directory, under the same guard as its config files."""
+    file = root.resolve() / name
+    return file if _is_file_of(file, _owner(root)) else None
+
+
+def watched_files(root: Path, places: Places) -> list[Path]:
+    """Every file that would count if it were there, and the directories they would be in."""
+    user = [d / n for d in (places.system, places.config) for n in (NAME, LEGACY_NAME)]
+    project = [
+        d / (prefix + n)
+        for d in project_directories(root)
         for prefix in ("", ".")
-    )
-    return [file for file in found if _is_file_of(file, owner)]
+        for n in (NAME, LEGACY_NAME)
+    ]
+    return [*user, *project, root.resolve() / ".env"]
+
+
+def _candidates(root: Path) -> list[Path]:
+    return [
+        _first_file(directory, prefix + NAME, prefix + LEGACY_NAME)
+        for directory in project_directories(root)
+        for prefix in ("", ".")
+    ]
+
+
+def _owner(root: Path) -> int:
+    try:
+        return root.resolve().stat().st_uid
+    except OSError:
+        return -1
 
 
 def _absolute(value: str | None) -> Path | None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from bullpen.config.settings import Settings
+from bullpen.config.spans import seconds
 
 MASK = "********"
 
 _SECRET_NAME = re.compile(r"key|token|secret|password|passwd|authorization|cookie|credential", re.IGNORECASE)
-_SECRET_ARGUMENT = re.compile(r"(--?[\w-]*(?:key|token|secret|password|passwd|auth)[\w-]*=).+", re.IGNORECASE)
+_SECRET_ARGUMENT = re.compile(
+    r"(--?[\w-]*(?:key|token|secret|password|passwd|auth)[\w-]*=)[\w.+/=:@-]+$", re.IGNORECASE
+)
+"""Only one word to the end of the argument: a mask must not hide what a shell would run."""
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
+"""A whole value that only names a variable tells nothing but the name."""
+
 _COUNTED = re.compile(r"(^|_)(max_|default_max_|min_)?tokens$", re.IGNORECASE)
 """Numbers of tokens are no secret."""
 
@@ -27,7 +35,51 @@ def redacted(settings: Settings) -> dict[str, Any]:
             shown[section] = {k: _server(v) for k, v in shown[section].items()}
     if "env" in shown:
         shown["env"] = dict.fromkeys(shown["env"], MASK)
+    return _with_whole_spans(shown)
+
+
+def _with_whole_spans(shown: dict[str, Any]) -> dict[str, Any]:
+    """Spans as the wire knows them: nanoseconds for searches, whole seconds for all others."""
+    for section, unit in (("tools", 1e9), ("mcp", 1), ("lsp", 1)):
+        if section in shown:
+            shown[section] = {k: _whole_span(v, unit) for k, v in shown[section].items()}
+    if "hooks" in shown:
+        shown["hooks"] = {k: [_whole_span(hook, 1) for hook in v] for k, v in shown["hooks"].items()}
     return shown
+
+
+def _whole_span(entry: Any, unit: float) -> Any:
+    if not isinstance(entry, Mapping) or "timeout" not in entry:
+        return entry
+    try:
+        return {**entry, "timeout": math.ceil(seconds(entry["timeout"]) * unit)}
+    except ValueError:
+        return entry
+
+
+def shown_part(value: Any, name: str = "") -> Any:
+    """Any part of a config as it was written, called `name`, without what may be secret."""
+    name = name.removesuffix("!")
+    if name in _ALL_SECRET and isinstance(value, Mapping):
+        return {k: _masked(v) for k, v in value.items()}
+    if isinstance(value, Mapping):
+        return {k: shown_part(v, str(k)) for k, v in value.items()}
+    if isinstance(value, list):
+        if name == "args":
+            return _arguments([str(a) for a in value])
+        return [shown_part(v) for v in value]
+    if isinstance(value, str):
+        return _masked(value) if _is_secret(name) else shown_url(value)
+    return value
+
+
+_ALL_SECRET = frozenset({"env", "headers", "extra_headers", "oauth", "oauth_token"})
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _masked(v) for k, v in value.items()}
+    return value if isinstance(value, str) and (not value or _VARIABLE.fullmatch(value)) else MASK
 
 
 def _provider(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +89,7 @@ def _provider(entry: Mapping[str, Any]) -> dict[str, Any]:
             shown[key] = MASK if key == "api_key" else _all_masked(entry[key])
     if "extra_headers" in entry:
         shown["extra_headers"] = _all_masked(entry["extra_headers"])
-    shown["base_url"] = _url(entry.get("base_url", ""))
+    shown["base_url"] = shown_url(entry.get("base_url", ""))
     return shown
 
 
@@ -47,7 +99,7 @@ def _server(entry: Mapping[str, Any]) -> dict[str, Any]:
         if key in entry:
             shown[key] = _all_masked(entry[key])
     if "url" in entry:
-        shown["url"] = _url(entry["url"])
+        shown["url"] = shown_url(entry["url"])
     if "args" in entry:
         shown["args"] = _arguments(entry["args"])
     return shown
@@ -78,11 +130,11 @@ def _arguments(arguments: list[str]) -> list[str]:
     shown: list[str] = []
     for before, argument in zip(["", *arguments], arguments, strict=False):
         follows = before.startswith("-") and "=" not in before and _is_secret(before)
-        shown.append(MASK if follows else _url(_SECRET_ARGUMENT.sub(rf"\1{MASK}", argument)))
+        shown.append(MASK if follows else shown_url(_SECRET_ARGUMENT.sub(rf"\1{MASK}", argument)))
     return shown
 
 
-def _url(url: str) -> str:
+def shown_url(url: str) -> str:
     """The address without user, password and telling parameters."""
     if "://" not in url:
         return url
@@ -92,6 +144,9 @@ def _url(url: str) -> str:
         return MASK
     host = parts.netloc.rpartition("@")[2] if "@" in parts.netloc else parts.netloc
     query = re.sub(
-        r"(?<![^&])([^=&]*(?:key|token|secret|password|auth|sig)[^=&]*=)[^&]*", rf"\1{MASK}", parts.query
+        r"(?<![^&])([^=&]*(?:key|token|secret|password|auth|sig)[^=&]*=)[^&]*",
+        rf"\1{MASK}",
+        parts.query,
+        flags=re.IGNORECASE,
     )
     return urlunsplit(parts._replace(netloc=host, query=query))

@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 
-from bullpen.config import catalogue
+from bullpen.config.catalogue import Catalogue, nearest
 from bullpen.config.settings import ProviderSettings
+from bullpen.config.shape import ROLES
 from bullpen.schema.agent import SelectedModel
-
-ROLES = ("large", "small")
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,14 +30,25 @@ def selected_providers(models: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(n for n in named if n))
 
 
-def select(models: Mapping[str, Any], providers: Mapping[str, ProviderSettings]) -> Selection:
+def named_models(models: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The models that the selections name, by provider."""
+    named: dict[str, list[str]] = {}
+    for choice in (models.get(role) for role in ROLES):
+        if isinstance(choice, Mapping) and choice.get("provider") and choice.get("model"):
+            named.setdefault(choice["provider"], []).append(choice["model"])
+    return named
+
+
+def select(
+    models: Mapping[str, Any], providers: Mapping[str, ProviderSettings], known: Catalogue
+) -> Selection:
     warnings: list[str] = []
-    large = _chosen("large", models, providers, warnings)
+    large = _chosen("large", models, providers, known, warnings)
     if large is None and not _names_something(models, "large"):
-        large = _default_large(providers)
-    small = _chosen("small", models, providers, warnings)
+        large = _default_large(providers, known)
+    small = _chosen("small", models, providers, known, warnings)
     if small is None and large is not None:
-        small = _default_of(providers[large.provider], "small") or large
+        small = _default_of(providers[large.provider], "small", known) or large
     return Selection(large=large, small=small, warnings=tuple(warnings))
 
 
@@ -48,7 +58,11 @@ def _names_something(models: Mapping[str, Any], role: str) -> bool:
 
 
 def _chosen(
-    role: str, models: Mapping[str, Any], providers: Mapping[str, ProviderSettings], warnings: list[str]
+    role: str,
+    models: Mapping[str, Any],
+    providers: Mapping[str, ProviderSettings],
+    known: Catalogue,
+    warnings: list[str],
 ) -> SelectedModel | None:
     """The configured choice as far as it can be honoured, or None."""
     if not _names_something(models, role):
@@ -61,10 +75,14 @@ def _chosen(
         return None
     if provider.model(choice.model):
         return msgspec.structs.replace(choice, provider=provider.id)
-    instead = _default_of(provider, role) or SelectedModel(provider=provider.id, model=provider.models[0].id)
+    instead = _default_of(provider, role, known) or SelectedModel(
+        provider=provider.id, model=provider.models[0].id
+    )
     if choice.model:
+        near = nearest(choice.model, provider.models)
+        hint = f" (did you mean {near!r}?)" if near and near != instead.model else ""
         warnings.append(
-            f"models.{role}: {provider.id!r} has no model {choice.model!r}; {instead.model!r} is used instead"
+            f"models.{role}: {provider.id!r} has no model {choice.model!r}{hint}; {instead.model!r} is used instead"
         )
     return instead
 
@@ -75,17 +93,17 @@ def _holder(model_id: str, providers: Mapping[str, ProviderSettings]) -> Provide
     return holders[0] if len(holders) == 1 else None
 
 
-def _default_large(providers: Mapping[str, ProviderSettings]) -> SelectedModel | None:
+def _default_large(providers: Mapping[str, ProviderSettings], known: Catalogue) -> SelectedModel | None:
     if not providers:
         return None
-    first = min(providers.values(), key=lambda p: (catalogue.rank(p.id), p.id))
-    return _default_of(first, "large") or SelectedModel(provider=first.id, model=first.models[0].id)
+    first = min(providers.values(), key=lambda p: (known.rank(p.id), p.id))
+    return _default_of(first, "large", known) or SelectedModel(provider=first.id, model=first.models[0].id)
 
 
-def _default_of(provider: ProviderSettings, role: str) -> SelectedModel | None:
+def _default_of(provider: ProviderSettings, role: str, known: Catalogue) -> SelectedModel | None:
     """The catalogue's default for the role, if the provider has it."""
-    known = catalogue.known(provider.id)
-    if known is None:
+    entry = known.known(provider.id)
+    if entry is None:
         return None
-    wanted = known.default_large_model_id if role == "large" else known.default_small_model_id
+    wanted = entry.default_large_model_id if role == "large" else entry.default_small_model_id
     return SelectedModel(provider=provider.id, model=wanted) if provider.model(wanted) else None

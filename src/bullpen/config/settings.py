@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from bullpen.config import catalogue
+from bullpen.config.catalogue import Catalogue
+from bullpen.config.keys import KeySource, Token
 from bullpen.config.shape import Hook, LspServer, McpServer, Options
-from bullpen.schema.agent import CatalogueProvider, Model, SelectedModel
+from bullpen.config.spans import seconds
+from bullpen.config.wanted import Wanted
+from bullpen.schema.agent import Model, SelectedModel
+from bullpen.schema.choices import Policy
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +30,19 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     provider_options: dict[str, Any] = {}
     system_prompt_prefix: str = ""
     flat_rate: bool = False
+    prompt_caching: bool = True
+    """Whether hosts that want marks for what they are to cache get them."""
+    aws_auth_refresh: str = ""
+    environment: dict[str, str] = {}
+    """Of the workspace's environment, what this type's vendor looks at."""
     models: tuple[Model, ...] = ()
+    discovers: bool = False
+    """Whether its host is asked which models it has."""
+    token: Token | None = None
+    token_file: str = ""
+    """The login that the key comes from, and where it is kept."""
+    key_source: KeySource | None = None
+    """Set when a command prints the key."""
 
     def __repr__(self) -> str:
         """Without what may be secret: settings end up in logs and test reports."""
@@ -40,10 +56,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The config of one workspace.
 
     `raw` is the merged object with templates as they were written; answers show it through `redact`. `warnings`
-    are things to tell a person. `problems` are errors that made part of the config unusable: nothing runs
-    until they are mended, because what is missing may be a restriction. `untrusted` names what the project's
-    files ask for and do not get before somebody trusts them; `fingerprint` is the hash of exactly that part, ""
-    when there is nothing to trust.
+    are things to tell a person. `problems` are mistakes that may have cost a restriction: nothing runs until they
+    are mended. `untrusted` names what the project's files ask for and do not get before somebody trusts them;
+    `wanted` is what they ask for, trusted or not, and `fingerprint` the hash of exactly that, "" for nothing.
+    `held_back` are mistakes in files that go on saying what they said before. `catalogue` is what is offered, `unlisted`
+    the providers whose host has not said yet which models it has.
     """
 
     raw: dict[str, Any]
@@ -64,9 +81,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     untrusted: tuple[str, ...]
     fingerprint: str
     trusted: bool
-    offers: tuple[CatalogueProvider, ...]
+    catalogue: Catalogue
     keys_found: tuple[str, ...]
-    origins: dict[str, str]
+    unlisted: dict[str, ProviderSettings]
+    wanted: tuple[Wanted, ...] = ()
+    held_back: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Settings(large={self.large!r}, small={self.small!r}, providers={sorted(self.providers)!r})"
@@ -80,6 +99,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a prompt can be answered."""
         return self.large is not None and not self.problems
 
+    @property
+    def policy(self) -> Policy:
+        """What to do at a provider's limit where a session does not say."""
+        said = self.options.unattended
+        models = (name.partition("/") for name in said.models)
+        return Policy(
+            on_limit=said.on_limit,
+            longest_wait_s=seconds(said.longest_wait),
+            models=tuple(SelectedModel(provider=provider, model=model) for provider, _, model in models),
+        )
+
     def model_of(self, selected: SelectedModel) -> Model:
         """What is known about the selected model; an empty one with its id when it is not listed."""
         provider = self.providers.get(selected.provider)
@@ -89,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def default_small(self, provider_id: str) -> SelectedModel:
         """The small model that goes with a provider; the large one where nothing better is known."""
         provider = self.providers.get(provider_id)
-        known = catalogue.known(provider_id)
+        known = self.catalogue.known(provider_id)
         if provider and known and provider.model(known.default_small_model_id):
             return SelectedModel(provider=provider_id, model=known.default_small_model_id)
         if provider and provider.models and not (self.large and self.large.provider == provider_id):
@@ -97,36 +127,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.large or SelectedModel()
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h)")
-_UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-NANOSECONDS_FROM = 1_000_000
-"""Older files give nanoseconds. Nobody means a limit below a millisecond, so smaller numbers are seconds."""
-
-
-def seconds(value: float | str) -> float:
-    """A span in seconds: `"1m30s"`, `10`, or the nanoseconds of older files. Raises `ValueError`."""
-    if isinstance(value, str):
-        text = value.strip()
-        if re.fullmatch(r"\d+(\.\d+)?", text):
-            return seconds(float(text))
-        if not text or _DURATION.sub("", text).strip():
-            raise ValueError(f'{value!r} is not a duration; write for example "10s" or "2m"')
-        return sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION.findall(text))
-    return value / 1e9 if value >= NANOSECONDS_FROM else float(value)
-
-
-def limits_of(tools: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The `tools` section with spans in seconds as `timeout_s`, and what was wrong with it."""
+def limits_of(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The `tools` section, which was checked, with spans in seconds as `timeout_s`."""
     limits: dict[str, dict[str, Any]] = {}
-    wrong: list[str] = []
     for name, section in tools.items():
         if not isinstance(section, Mapping):
             continue
         limits[name] = {k: v for k, v in section.items() if k != "timeout"}
-        try:
-            if section.get("timeout"):
+        if section.get("timeout"):
+            with suppress(ValueError):  # Of a tool that nobody knows; the others were checked.
                 limits[name]["timeout_s"] = seconds(section["timeout"])
-        except ValueError as exc:
-            wrong.append(f"tools.{name}.timeout: {exc}")
-    return limits, wrong
+    return limits

@@ -8,6 +8,8 @@ that project; whether a project's skills reach the model is a matter of trust, w
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -93,6 +95,37 @@ def discover(
     for directory in user_dirs:
         found += _skills_in(directory, "user", bounds, trusted=True)
     return _nearest(found, disabled)
+
+
+def project_skills(root: Path, extra_paths: Iterable[Path] = ()) -> list[tuple[Path, str]]:
+    """The files of a project's own skills, each with the hash of its content.
+
+    `extra_paths` are what the project asks for: before it is trusted, nothing outside of it is looked at.
+    """
+    bounds = _project_bounds(root)
+    inside = (path for path in extra_paths if any(_real(path).is_relative_to(bound) for bound in bounds))
+    folders = [*(bound / name for bound in bounds for name in PROJECT_DIRS), *inside]
+    found: dict[Path, str] = {}
+    for path in (p for folder in folders for p in _files_below(folder)):
+        if any(_real(path).is_relative_to(bound) for bound in bounds):
+            try:
+                found[path] = hashlib.sha256(_content(path)).hexdigest()
+            except (OSError, ValueError) as exc:
+                found[path] = str(exc)
+    return sorted(found.items())
+
+
+def watched_folders(root: Path, user_dirs: Iterable[Path], extra_paths: Iterable[Path]) -> list[Path]:
+    """The folders in which a skill may come, go or change: those that are searched, and the ones in them."""
+    searched = [
+        *(bound / name for bound in _project_bounds(root) for name in PROJECT_DIRS),
+        *extra_paths,
+        *user_dirs,
+    ]
+    inside = (
+        folder for top in searched if top.is_dir() for folder in sorted(top.iterdir()) if folder.is_dir()
+    )
+    return [*searched, *itertools.islice(inside, MAX_FOLDERS)]
 
 
 def _nearest(found: Iterable[Skill], disabled: Collection[str]) -> list[Skill]:
@@ -246,18 +279,31 @@ def front_matter(text: str) -> dict[str, str]:
     This is the part of YAML that skills use: plain, quoted, folded and literal scalars. Raises ValueError
     when the text does not begin with a block between two lines of three dashes.
     """
+    values = ((key, _scalar(first, below)) for key, first, below in _entries(split_head(text)[0]))
+    return {key: value for key, value in values if value is not None}
+
+
+def front_lists(text: str) -> dict[str, list[str]]:
+    """The top-level keys whose value is a list, in brackets or one item a line. Raises ValueError as `front_matter` does."""
+    found: dict[str, list[str]] = {}
+    for key, first, below in _entries(split_head(text)[0]):
+        items = [line.strip()[1:] for line in below if line.strip().startswith("-")]
+        if first.startswith("["):
+            items = " ".join([first, *below]).strip().strip("[]").split(",")
+        if first.startswith("[") or (not first and items):
+            found[key] = [item.strip(" \"'") for item in items if item.strip(" \"'")]
+    return found
+
+
+def split_head(text: str) -> tuple[list[str], str]:
+    """The lines of the front matter, and the text below it. Raises ValueError when there is none."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
         raise ValueError("no front matter: the file must begin with ---")
     end = next((i for i, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if end is None:
         raise ValueError("the front matter has no end: a line with --- is missing")
-    keys: dict[str, str] = {}
-    for key, first, below in _entries(lines[1:end]):
-        value = _scalar(first, below)
-        if value is not None:
-            keys[key] = value
-    return keys
+    return lines[1:end], "\n".join(lines[end + 1 :])
 
 
 def _entries(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:

@@ -7,12 +7,17 @@ that trust can be given to exactly that content.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from bullpen.config.check import Steps, dotted
+from bullpen.config.expand import commands_in
 from bullpen.config.merge import REPLACE
+from bullpen.config.redact import shown_part, shown_url
+from bullpen.config.wanted import Wanted
+from bullpen.schema.api import TrustEffect
 
 HARMLESS_OPTIONS = frozenset(
     {
@@ -28,7 +33,10 @@ HARMLESS_OPTIONS = frozenset(
 )
 """Looks, and restrictions. A project may take a tool away; lists only grow, so it cannot give one back."""
 
-HARMLESS = frozenset({"$schema", "tools", "recent_models"})
+HARMLESS = frozenset({"$schema", "tools", "recent_models", "favorite_models"})
+
+DOTENV, SKILLS, AGENTS = ".env", "skills", "agents"
+"""What a project wants beside the settings in its config files."""
 
 _deterministic = msgspec.json.Encoder(order="deterministic")
 
@@ -54,17 +62,121 @@ def names(inert: Mapping[str, Any]) -> list[str]:
     """The settings in dotted form, two steps deep: `mcp.github`, `hooks.PreToolUse`, `options.context_paths`."""
     found: list[str] = []
     for key, value in inert.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and value and key != DOTENV:
             found += (f"{key}.{inner}" for inner in value)
-        else:
+        elif key:
             found.append(key)
     return found
 
 
-def fingerprint(inert: Mapping[str, Mapping[str, Any]]) -> str:
+def fingerprint(wanted: Iterable[Wanted]) -> str:
     """The hash of what is inert, by file; "" when nothing is."""
-    filled = {file: content for file, content in inert.items() if content}
-    return hashlib.sha256(_deterministic.encode(filled)).hexdigest() if filled else ""
+    filled = {w.file: w.content for w in wanted if w.content}
+    if not filled:
+        return ""
+    try:
+        content = _deterministic.encode(filled)
+    except (UnicodeError, RecursionError):  # Half characters, or nested without end: legal JSON all the same.
+        content = repr(sorted(filled.items())).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(content).hexdigest()
+
+
+def effects(wanted: Iterable[Wanted]) -> list[TrustEffect]:
+    """What would happen if it were trusted, for a person to decide on; without secrets."""
+    return [
+        TrustEffect(kind=kind, setting=dotted(steps), detail=detail, file=each.file, line=each.line(steps))
+        for each in wanted
+        for steps, kind, detail in _effects(each.content)
+    ]
+
+
+_Found = Iterator[tuple[Steps, str, str]]
+
+
+def _effects(content: Mapping[str, Any]) -> _Found:
+    for key, value in content.items():
+        match key.removesuffix(REPLACE):
+            case "":
+                yield (), "broken", str(value)
+            case "hooks" if isinstance(value, Mapping):
+                for event, hooks in value.items():
+                    for number, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+                        if isinstance(hook, Mapping):
+                            yield (key, event, number), "runs", str(hook.get("command", ""))
+            case "mcp" | "lsp" if isinstance(value, Mapping):
+                for name, server in value.items():
+                    yield from _server((key, name), server)
+            case "providers" if isinstance(value, Mapping):
+                for name, provider in value.items():
+                    yield from _provider((key, name), provider)
+            case "env" | ".env" if isinstance(value, Mapping):
+                yield (key,), "sets", ", ".join(map(str, value))
+                yield from _commands((key,), value)
+            case "skills" | "agents" if isinstance(value, Mapping):
+                what = "to follow this skill" if key == SKILLS else "to send this sub-agent"
+                yield from (((key, name), "instructs", what) for name in value)
+            case "permissions" if isinstance(value, Mapping):
+                for inner, tools in value.items():
+                    yield (key, inner), "allows", _listed(tools)
+            case "options" if isinstance(value, Mapping):
+                for name, option in value.items():
+                    is_path = str(name).removesuffix(REPLACE).endswith("_paths")
+                    yield (key, name), "reads" if is_path else "sets", _listed(option)
+            case _:
+                yield (key,), "sets", _listed(shown_part(value))
+
+
+def _server(steps: Steps, server: Any) -> _Found:
+    if not isinstance(server, Mapping):
+        yield steps, "sets", _listed(server)
+        return
+    # As it would be in force: a mark that replaces says nothing else than the name without it.
+    server = {str(name).removesuffix(REPLACE): value for name, value in server.items()}
+    if server.get("command"):
+        words = shown_part(server.get("args") or [], "args")
+        words = words if isinstance(words, list) else [_listed(words)]
+        yield steps, "runs", " ".join(map(str, [server["command"], *words]))
+    if server.get("url"):
+        yield steps, "connects", shown_url(str(server["url"]))
+    if isinstance(server.get("env"), Mapping):
+        yield (*steps, "env"), "sets", ", ".join(map(str, server["env"]))
+    if isinstance(server.get("headers"), Mapping):
+        sent = (f"{name}: {shown_part(value, str(name))}" for name, value in server["headers"].items())
+        yield (*steps, "headers"), "sets", ", ".join(sent)
+    if not server.get("command") and not server.get("url"):
+        yield steps, "sets", _listed(shown_part(server))
+    yield from _commands(steps, server)
+
+
+def _provider(steps: Steps, provider: Any) -> _Found:
+    if not isinstance(provider, Mapping):
+        yield steps, "sets", _listed(provider)
+        return
+    if provider.get("base_url"):
+        yield steps, "connects", shown_url(str(provider["base_url"]))
+    if provider.get("aws_auth_refresh"):
+        yield (*steps, "aws_auth_refresh"), "runs", str(provider["aws_auth_refresh"])
+    rest = {k: v for k, v in provider.items() if k not in {"base_url", "models", "aws_auth_refresh"}}
+    yield steps, "sets", _listed(shown_part(rest) | ({"models": "…"} if provider.get("models") else {}))
+    yield from _commands(steps, provider)
+
+
+def _commands(steps: Steps, value: Any) -> _Found:
+    """Every command that expanding the value would run."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _commands((*steps, str(key)), inner)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _commands((*steps, number), inner)
+    elif isinstance(value, str):
+        yield from ((steps, "runs", command) for command in commands_in(value))
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _without_marks(value: Any) -> Any:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from bullpen.config import catalogue
-from bullpen.config.expand import Run, expand
+from bullpen.config import keys
+from bullpen.config.catalogue import Catalogue
+from bullpen.config.clouds import cloud_of, missing, seen_by
+from bullpen.config.discovered import Found
+from bullpen.config.expand import Remembering, expand
+from bullpen.config.keys import KeySource
 from bullpen.config.settings import ProviderSettings
 from bullpen.config.shape import ProviderEntry
 from bullpen.errors import ConfigError
@@ -18,12 +23,18 @@ DEFAULT_TYPE = "openai-compat"
 OFFLINE = frozenset({"demo", "scripted"})
 """Types that need neither an address nor a key, and bring a model of their own."""
 
-OVERRIDES = ("CRUSH_", "BULLPEN_")
-"""`BULLPEN_OPENAI_API_KEY` stands in for `OPENAI_API_KEY` in the settings of providers."""
+OWN_ADDRESS = frozenset({"anthropic", "copilot"})
+"""Types whose adapter knows the vendor's address."""
+
+NO_CACHING = "DISABLE_ANTHROPIC_CACHE"
+"""Set to anything but 0 or false, with one of the prefixes of `keys.OVERRIDES`, no request is marked for caching."""
 
 
 class Usable(msgspec.Struct, frozen=True, kw_only=True):
+    """`unlisted` are complete but for their models, which nobody has asked them for yet."""
+
     providers: dict[str, ProviderSettings]
+    unlisted: dict[str, ProviderSettings]
     secret_names: frozenset[str]
     warnings: tuple[str, ...]
 
@@ -32,32 +43,50 @@ def usable(
     configured: Mapping[str, Any],
     selected: Collection[str],
     env: Mapping[str, str],
-    run: Run,
+    run: Remembering,
     *,
-    with_catalogue: bool,
+    known: Catalogue,
+    discovered: Mapping[tuple[str, str], Found],
+    named: Mapping[str, Collection[str]],
     types: Collection[str] | None,
+    token_file: Path,
 ) -> Usable:
     """The providers that a config names or whose model it selects, as far as they can be used.
 
-    With `types` given, others are left out: this Bullpen cannot speak to them.
+    With `types` given, others are left out: this Bullpen cannot speak to them. `discovered` is what hosts said about their
+    models, `named` which models the config chooses: one that says nothing else is believed to have these. Renewed logins go to
+    `token_file`.
     """
     found: dict[str, ProviderSettings] = {}
+    unlisted: dict[str, ProviderSettings] = {}
     secrets: set[str] = set()
     warnings: list[str] = []
-    overridden = _overridden(env)
+    overridden = keys.overridden(env)
     for provider_id in [*configured, *(s for s in selected if s not in configured)]:
-        known = catalogue.known(provider_id) if with_catalogue or provider_id == catalogue.DEMO else None
-        if provider_id not in configured and known is None:
+        entry_known = known.known(provider_id)
+        if provider_id not in configured and entry_known is None:
             continue
         entry = msgspec.convert(configured.get(provider_id, {}), ProviderEntry)
         if entry.disable:
             continue
         try:
-            found[provider_id] = _prepare(provider_id, entry, known, overridden, run, secrets, types)
+            prepared = _prepare(provider_id, entry, entry_known, overridden, run, secrets, types, token_file)
         except ConfigError as exc:
             warnings.append(f"provider {provider_id!r} is left out: {exc}")
-    secrets |= {prefix + name for name in secrets for prefix in OVERRIDES if prefix + name in env}
-    return Usable(providers=found, secret_names=frozenset(secrets), warnings=tuple(warnings))
+            continue
+        stated = {m.get("id", ""): m.keys() for m in configured.get(provider_id, {}).get("models") or ()}
+        said = discovered.get((provider_id, prepared.base_url)) if prepared.discovers else None
+        models = _listed(prepared, entry, entry_known, stated, said, named.get(provider_id, ()))
+        if models:
+            found[provider_id] = msgspec.structs.replace(prepared, models=models)
+            continue
+        warnings.append(f"provider {provider_id!r} is left out: {_unlisted(entry, said)}")
+        if prepared.discovers:
+            unlisted[provider_id] = prepared
+    secrets |= {prefix + name for name in secrets for prefix in keys.OVERRIDES if prefix + name in env}
+    return Usable(
+        providers=found, unlisted=unlisted, secret_names=frozenset(secrets), warnings=tuple(warnings)
+    )
 
 
 def _prepare(
@@ -65,9 +94,10 @@ def _prepare(
     entry: ProviderEntry,
     known: CatalogueProvider | None,
     env: Mapping[str, str],
-    run: Run,
+    run: Remembering,
     secrets: set[str],
     types: Collection[str] | None,
+    token_file: Path,
 ) -> ProviderSettings:
     """Raises `ConfigError` with the reason why the provider cannot be used."""
     kind = known.type if known else entry.type or DEFAULT_TYPE
@@ -83,18 +113,27 @@ def _prepare(
             secrets.update(expanded.names)
         return expanded.value
 
-    key = value("api_key", entry.api_key or (known.api_key if known else ""))
-    token = entry.oauth.get("access_token")
-    key = token if isinstance(token, str) and token else key
-    url = value("base_url", entry.base_url or (known.api_endpoint if known else ""))
-    headers = {name: value(f"header {name}", text) for name, text in entry.extra_headers.items()}
-    models = _models(entry.models, known, kind)
+    cloud = cloud_of(kind)
+    template = entry.api_key or (known.api_key if known else "") or cloud.api_key
+    token = keys.token_of(entry.oauth)
+    key = token.access_token if token else value("api_key", template)
+    prints = "$(" in template and not token
+    usual = (known.api_endpoint if known else "") or cloud.base_url
+    told = token.endpoint if token and token.endpoint.startswith(("https://", "http://")) else ""
+    # What a login's host said is an address and no template.
+    url = told if told and not entry.base_url else value("base_url", entry.base_url or usual)
+    extra = {**(known.default_headers if known else {}), **entry.extra_headers}
+    headers = {name: value(f"header {name}", text) for name, text in extra.items()}
+    if kind in OWN_ADDRESS and not (key or url or token):
+        raise ConfigError("it has no api_key")
     if known and known.api_key and not key:
         raise ConfigError(f"it has no key; set {known.api_key.removeprefix('$')} or its api_key")
-    if kind not in OFFLINE and not url:
+    if kind == "copilot" and not key:
+        raise ConfigError("nobody is logged in; run 'bullpen login copilot'")
+    if lacking := missing(kind, entry, key, url, env):
+        raise ConfigError(lacking)
+    if kind not in OFFLINE | OWN_ADDRESS and cloud.needs_address and not url:
         raise ConfigError("it has no base_url")
-    if not models:
-        raise ConfigError("it lists no models")
     return ProviderSettings(
         id=provider_id,
         name=(known.name if known else entry.name) or provider_id,
@@ -106,20 +145,57 @@ def _prepare(
         provider_options=entry.provider_options,
         system_prompt_prefix=entry.system_prompt_prefix,
         flat_rate=entry.flat_rate,
-        models=models,
+        prompt_caching=env.get(NO_CACHING, "").lower() in ("", "0", "false"),
+        aws_auth_refresh=entry.aws_auth_refresh,
+        environment=seen_by(kind, env),
+        discovers=_discovers(entry, known, kind),
+        token=token,
+        token_file=str(token_file) if token else "",
+        key_source=KeySource(template, lambda: expand(template, env, run.anew).value) if prints else None,
     )
 
 
-def _models(own: tuple[Model, ...], known: CatalogueProvider | None, kind: str) -> tuple[Model, ...]:
-    """The user's models first, the last definition of an id counting, then the catalogue's others."""
-    by_id = {model.id: model for model in own if model.id}
-    listed = known.models if known else (Model(id=kind),) if kind in OFFLINE and not by_id else ()
+def _discovers(entry: ProviderEntry, known: CatalogueProvider | None, kind: str) -> bool:
+    """Whether the host is to be asked for its models: when it is wanted, or when nobody listed any."""
+    if kind in OFFLINE or entry.discover_models is not None:
+        return bool(entry.discover_models) and kind not in OFFLINE
+    return not entry.models and not (known and known.models)
+
+
+def _listed(
+    provider: ProviderSettings,
+    entry: ProviderEntry,
+    known: CatalogueProvider | None,
+    stated: Mapping[str, Collection[str]],
+    found: Found | None,
+    named: Collection[str],
+) -> tuple[Model, ...]:
+    """The user's models first, the last definition of an id counting, then the catalogue's others, then the host's.
+
+    What the user says about a model stands; what they left open is filled in from what the host says."""
+    by_id = {model.id: model for model in entry.models if model.id}
+    listed = known.models if known else ()
+    if provider.type in OFFLINE and not by_id and not listed:
+        listed = (Model(id=provider.type),)
+    if found:
+        by_id |= {m.id: _completed(by_id[m.id], stated[m.id], m) for m in found.models if m.id in by_id}
+        listed = (*listed, *found.models)
+    if not by_id and not listed:
+        listed = tuple(Model(id=name) for name in named if name)
     by_id |= {model.id: model for model in listed if model.id not in by_id}
     return tuple(m if m.name else msgspec.structs.replace(m, name=m.id) for m in by_id.values())
 
 
-def _overridden(env: Mapping[str, str]) -> dict[str, str]:
-    seen = dict(env)
-    for prefix in OVERRIDES:
-        seen |= {name.removeprefix(prefix): text for name, text in env.items() if name.startswith(prefix)}
-    return seen
+def _completed(own: Model, stated: Collection[str], said: Model) -> Model:
+    """The user's description of a model; what it does not mention is as the host says."""
+    open_fields = [name for name in Model.__struct_fields__ if name not in stated]
+    return msgspec.structs.replace(own, **{name: getattr(said, name) for name in open_fields})
+
+
+def _unlisted(entry: ProviderEntry, found: Found | None) -> str:
+    """Why a provider has no models, and what helps."""
+    if entry.discover_models is False:
+        return "it lists no models, and discover_models is off"
+    if found and found.error:
+        return f"it lists no models, and {found.error}"
+    return "it lists no models; its host is being asked for them"

@@ -1,32 +1,27 @@
-"""Changes to machine-written config: one key at a time, whole or not at all.
+"""Changes to machine-written config, one key at a time. What a person wrote by hand is never written to.
 
-A change takes a lock, reads the file, writes a new one beside it, syncs it and renames it over the old one, so
-that a crash leaves the old or the new content, and two processes do not lose each other's changes. Files are
-0600, because they hold keys. Every function gives back what it wrote as a config layer, so that a running
-workspace can keep the choice although a file outranks it.
+Every function gives back what it wrote as a config layer, so that a running workspace can keep the choice although a
+file outranks it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import re
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from bullpen.config.check import check
 from bullpen.config.expand import escape, is_reference
 from bullpen.config.jsonc import read_object
+from bullpen.config.machine_file import change_file
 from bullpen.config.places import Places
-from bullpen.config.selection import ROLES
-from bullpen.config.shape import check
-from bullpen.errors import BadRequest, ConfigError
+from bullpen.config.shape import ROLES
+from bullpen.errors import BadRequest
 from bullpen.schema.agent import SelectedModel
+from bullpen.schema.api import FavoriteModel, RememberedModels
 
 GLOBAL, WORKSPACE = 0, 1
 """The scopes of the wire."""
@@ -34,11 +29,10 @@ GLOBAL, WORKSPACE = 0, 1
 MAX_KEY_CHARS = 512
 MAX_KEY_DEPTH = 12
 MAX_VALUE_BYTES = 256 * 1024
-LOCK_LIMIT_S = 5.0
-"""A change takes milliseconds; whoever holds the lock longer hangs."""
-
 RECENT = 5
 """How many models are remembered per role."""
+
+FAVORITES = 100
 
 Layer = dict[str, Any]
 
@@ -77,12 +71,37 @@ def select_model(file: Path, role: str, model: SelectedModel) -> Layer:
 
     def change(content: Layer) -> None:
         _set(content, ("models", role), chosen)
-        recent = content.get("recent_models", {}).get(role, [])
-        others = [r for r in recent if (r.get("provider"), r.get("model")) != (model.provider, model.model)]
-        _set(content, ("recent_models", role), [chosen, *others][:RECENT])
+        _put_first(content, ("recent_models", role), chosen, RECENT)
 
     _change(file, change)
     return {"models": {role: chosen}}
+
+
+def remember_model(file: Path, role: str, model: SelectedModel) -> None:
+    """Note that a model was picked, without choosing it for anybody else."""
+    chosen = msgspec.to_builtins(model)
+    _change(file, lambda content: _put_first(content, ("recent_models", role), chosen, RECENT))
+
+
+def favor(file: Path, body: FavoriteModel) -> None:
+    """Put a model first among the favourites, or take it from them. Raises `BadRequest`."""
+    if not body.model or not body.provider:
+        raise BadRequest("model and provider are required")
+    chosen = {"provider": body.provider, "model": body.model}
+    path = ("favorite_models",)
+    if body.favorite:
+        _change(file, lambda content: _put_first(content, path, chosen, FAVORITES))
+    else:
+        _change(file, lambda content: _set(content, path, _others(content.get(path[0]), chosen)))
+
+
+def remembered(file: Path) -> RememberedModels:
+    """The recent and the favourite models. What is not understood is left out. Raises `ConfigError`."""
+    content = check(read_object(file) or {}).content
+    return RememberedModels(
+        recent=msgspec.convert(content.get("recent_models", {}), dict[str, tuple[SelectedModel, ...]]),
+        favorites=msgspec.convert(content.get("favorite_models", ()), tuple[SelectedModel, ...]),
+    )
 
 
 def set_compact(file: Path, enabled: bool) -> Layer:
@@ -90,7 +109,9 @@ def set_compact(file: Path, enabled: bool) -> Layer:
 
 
 def set_provider_key(file: Path, provider_id: str, kind: str, key: Any) -> Layer:
-    """Store a provider's key: a string, or an OAuth token. Raises `BadRequest`."""
+    """Store a provider's key: a string, or an OAuth token. Raises `BadRequest`.
+
+    A token is no layer to be kept in memory: others renew it on disk."""
     if not provider_id or len(provider_id) > MAX_KEY_CHARS:
         raise BadRequest("provider_id is required")
     value: Any
@@ -114,7 +135,7 @@ def set_provider_key(file: Path, provider_id: str, kind: str, key: Any) -> Layer
         _set(content, path, value)
 
     _change(file, change)
-    return _nested(path, value)
+    return {} if kind == "oauth" else _nested(path, value)
 
 
 def parse_key(key: str) -> tuple[str, ...]:
@@ -159,6 +180,20 @@ def _set(content: Layer, path: tuple[str, ...], value: Any) -> None:
     content[last] = value
 
 
+def _put_first(content: Layer, path: tuple[str, ...], chosen: Layer, most: int) -> None:
+    """Put a model at the head of a list, where it stands once."""
+    here: Any = content
+    for step in path:
+        here = here.get(step) if isinstance(here, dict) else None
+    _set(content, path, [chosen, *_others(here, chosen)][:most])
+
+
+def _others(listed: Any, chosen: Layer) -> list[Any]:
+    identity = (chosen["provider"], chosen["model"])
+    models = (m for m in (listed if isinstance(listed, list) else ()) if isinstance(m, dict))
+    return [m for m in models if (m.get("provider"), m.get("model")) != identity]
+
+
 def _remove(content: Layer, path: tuple[str, ...]) -> None:
     *way, last = path
     for step in way:
@@ -170,53 +205,13 @@ def _remove(content: Layer, path: tuple[str, ...]) -> None:
 
 
 def _change(file: Path, change: Callable[[Layer], None]) -> None:
-    for directory in (*reversed(file.parent.parents), file.parent):
-        directory.mkdir(mode=0o700, exist_ok=True)
-    with _locked(file.with_name(file.name + ".lock")):
-        content = read_object(file) or {}
-        before = set(check(content).wrong)
+    """Change the file unless that would make it wrong. Raises `BadRequest`."""
+
+    def checked(content: Layer) -> None:
+        before = check(content).wrong
         change(content)
-        wrong = [sentence for sentence in check(content).wrong if sentence not in before]
+        wrong = check(content).wrong - before
         if wrong:
-            raise BadRequest(wrong[0])
-        _replace(file, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+            raise BadRequest(min(complaint.sentence for complaint in wrong))
 
-
-@contextlib.contextmanager
-def _locked(lock: Path) -> Iterator[None]:
-    """Hold the lock file. It is never removed: another process may be waiting on it."""
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        end = time.monotonic() + LOCK_LIMIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise ConfigError(f"another process holds {lock}; try again") from None
-                time.sleep(0.01)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(file: Path, text: bytes) -> None:
-    """The new content under the old name, on disk when this returns."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=file.name + ".")
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            os.fchmod(opened.fileno(), 0o600)
-            opened.write(text)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(name, file)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
-    directory = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    change_file(file, checked)

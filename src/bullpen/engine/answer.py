@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import NamedTuple, assert_never
 
-import anyio
-
+from bullpen.engine.active import Active
 from bullpen.engine.draft import Draft
-from bullpen.engine.services import Chosen, Services
-from bullpen.errors import ProviderError, StoreError
+from bullpen.engine.retry import Refusals
+from bullpen.engine.services import Chosen
+from bullpen.errors import BullpenError, ProviderError, StoreError
 from bullpen.providers.base import (
+    AssistantTurn,
     ModelRequest,
     ReasoningDelta,
     ReasoningDone,
@@ -20,17 +22,14 @@ from bullpen.providers.base import (
     TextDelta,
     ToolCallDone,
     ToolCallStarted,
+    ToolTurn,
+    Turn,
     Usage,
+    UserTurn,
 )
 from bullpen.schema.message import FinishReason
 from bullpen.store.sessions import Spent
 from bullpen.system.failpoints import hit
-
-TRIES = 5
-RETRY_BASE_S = 1.0
-RETRY_LONGEST_S = 60.0
-"""Waits of 1, 2, 4, 8 s with some jitter ride out a restart or a rate limit; a longer Retry-After than
-this is reported instead of waited for."""
 
 
 @contextmanager
@@ -47,48 +46,57 @@ def no_stray_cancel(error: Exception) -> Iterator[None]:
         raise error from exc
 
 
-Settle = Callable[[Draft], Awaitable[None]]
-"""Store the draft whole. Raises `TurnCancelled` when its turn is over."""
+log = logging.getLogger("bullpen.engine")
+
+BYTES_PER_TOKEN = 4
+PICTURE_CHARS = 4_000
 
 
 class Answer(NamedTuple):
+    """`chosen` is who answered in the end. Without counts from the vendor they are `estimated`."""
+
     reason: FinishReason
+    usage: Usage
     spent: Spent
+    chosen: Chosen
+    estimated: bool
 
 
 async def stream_answer(
-    services: Services, chosen: Chosen, request: ModelRequest, draft: Draft, settle: Settle
+    active: Active, chosen: Chosen, request: Callable[[Chosen], ModelRequest], draft: Draft
 ) -> Answer:
     """Fill the draft from the model. Raises `ProviderError` when it cannot be had; what was said by then is
-    stored."""
-    for attempt in range(1, TRIES + 1):
+    stored. Raises `BudgetSpent`."""
+    refusals = Refusals(active.policy, active.services.jitter)
+    while True:
+        await active.afford()
+        asked = request(chosen)
         try:
             with no_stray_cancel(ProviderError("the model's side gave up by itself")):
-                return await _stream_once(services, chosen, request, draft, settle)
+                return await _stream_once(active, chosen, asked, draft)
         except ProviderError as exc:
-            wait = _wait_before_retry(services, exc, attempt)
-            if wait is None:
-                with suppress(StoreError):
-                    await settle(draft)
-                raise
-        services.tally["provider_retries"] += 1
+            error = exc
+        step = refusals.after(error)
+        if step is None:
+            with suppress(StoreError):
+                await active.settle(draft)
+            raise error
+        active.services.tally["provider_retries"] += 1
         draft.clear()
-        await settle(draft)
-        await anyio.sleep(wait)
-    raise AssertionError("the last try returns or raises")
+        if step.model is None:
+            await active.settle(draft)
+            await active.wait(error, step.wait_s, refusals.count, chosen)
+            continue
+        try:
+            chosen = await active.other(step.model)
+            draft.speak_as(chosen.selected)
+        except BullpenError as exc:
+            log.warning("the model %s cannot stand in: %s", step.model.model, exc)
+        await active.settle(draft)
 
 
-def _wait_before_retry(services: Services, error: ProviderError, attempt: int) -> float | None:
-    if not error.retryable or attempt == TRIES:
-        return None
-    if error.retry_after_s is not None:
-        return error.retry_after_s if error.retry_after_s <= RETRY_LONGEST_S else None
-    return RETRY_BASE_S * 2.0 ** (attempt - 1) * (1 + services.jitter() / 4)
-
-
-async def _stream_once(
-    services: Services, chosen: Chosen, request: ModelRequest, draft: Draft, settle: Settle
-) -> Answer:
+async def _stream_once(active: Active, chosen: Chosen, request: ModelRequest, draft: Draft) -> Answer:
+    services, settle = active.services, active.settle
     grow = services.store.growth.add
     answer: Answer | None = None
     hit("model-asked")
@@ -114,10 +122,14 @@ async def _stream_once(
                 case ToolCallDone(call_id, name, arguments):
                     draft.complete_call(call_id, name, arguments)
                     await settle(draft)
-                case StepDone(reason, usage):
+                case StepDone(reason, usage, native):
+                    if reason == "max_tokens":
+                        draft.distrust_guesses()
                     if draft.break_off_calls():
                         await settle(draft)
-                    answer = Answer(reason, spent_on(chosen, usage))
+                    elif not draft.broken:
+                        draft.native = native
+                    answer = answered(chosen, request, draft, reason, usage)
                 case _:
                     assert_never(event)
     if answer is not None:
@@ -125,13 +137,44 @@ async def _stream_once(
     raise ProviderError("the model's answer ended early", title="Stream Transport Error", retryable=True)
 
 
+def answered(
+    chosen: Chosen, request: ModelRequest, draft: Draft, reason: FinishReason, usage: Usage | None
+) -> Answer:
+    """The answer with its counts; a vendor that counts nothing is counted for."""
+    counted = usage is not None and (usage.input or usage.output or usage.cache_read or usage.cache_write)
+    if usage is None or not counted:
+        usage = estimate(request, draft)
+    return Answer(reason, usage, spent_on(chosen, usage), chosen, not counted)
+
+
+def estimate(request: ModelRequest, draft: Draft) -> Usage:
+    """Four bytes of text are about a token."""
+    said = sum(len(text.encode()) for text in (draft.text, draft.thinking))
+    said += sum(len(call.input) for call in draft.calls.values())
+    heard = sum(len(text) for text in request.system) + sum(map(size_of, request.turns))
+    return Usage(input=-(-heard // BYTES_PER_TOKEN), output=-(-said // BYTES_PER_TOKEN))
+
+
+def size_of(turn: Turn) -> int:
+    """Roughly how much text a turn is; a picture counts like a page."""
+    match turn:
+        case UserTurn(text=text, files=files):
+            return len(text) + len(files) * PICTURE_CHARS
+        case AssistantTurn(text=text, reasoning=reasoning, tool_calls=calls):
+            return len(text) + len(reasoning) + sum(len(call.input) + len(call.name) for call in calls)
+        case ToolTurn(result=result):
+            return len(result.content) + (PICTURE_CHARS if result.data else 0)
+
+
 def spent_on(chosen: Chosen, usage: Usage) -> Spent:
-    model = chosen.model
-    cost = (
-        usage.input * model.cost_per_1m_in
-        + usage.output * model.cost_per_1m_out
-        + usage.cache_write * model.cost_per_1m_in_cached
-        + usage.cache_read * model.cost_per_1m_out_cached
-    ) / 1_000_000
     prompt = usage.input + usage.cache_read + usage.cache_write
+    prices = chosen.model.prices_at(prompt)
+    cost = (
+        usage.input * prices.cost_per_1m_in
+        + usage.output * prices.cost_per_1m_out
+        + usage.cache_write * prices.cost_per_1m_in_cached
+        + usage.cache_read * prices.cost_per_1m_out_cached
+    ) / 1_000_000
+    if usage.cost is not None:
+        cost = usage.cost
     return Spent(prompt, usage.output, 0.0 if chosen.flat_rate else cost)

@@ -44,7 +44,7 @@ async def begin_turn(tx: Tx, workspace: str, session_id: str, chosen: Chosen) ->
     if prompt.kind == "prompt":
         await insert_user_message(tx, workspace, prompt)
         if prompt.folds:
-            await fold(tx, workspace, prompt)
+            await fold(tx, workspace, prompt.seq, session_id)
     await sessions.announce(tx, workspace, session_id)
     is_summary = prompt.kind == "summary"
     draft = await open_answer(tx, workspace, session_id, prompt.seq, chosen, summary=is_summary)
@@ -57,18 +57,18 @@ async def fail_next(tx: Tx, workspace: str, session: str, error: Exception) -> B
     return await _fail_prompt(tx, workspace, waiting[0], error) if waiting else None
 
 
-async def fold(tx: Tx, workspace: str, prompt: Prompt) -> list[Message]:
-    """Take the prompts that may join this turn out of the queue and into the conversation.
+async def fold(tx: Tx, workspace: str, turn: int, session_id: str) -> list[Message]:
+    """Take the prompts that may join this turn out of the session's queue and into the conversation.
 
     Only those before the first one that wants a turn of its own: nobody overtakes."""
     joined: list[Message] = []
-    for waiting in await prompts.waiting(tx, workspace, prompt.session):
+    for waiting in await prompts.waiting(tx, workspace, session_id):
         if not waiting.folds:
             break
-        await prompts.activate(tx, workspace, waiting.seq, prompt.seq)
+        await prompts.activate(tx, workspace, waiting.seq, turn)
         joined.append(await insert_user_message(tx, workspace, waiting))
     if joined:
-        await prompts.queue_changed(tx, workspace, prompt.session)
+        await prompts.queue_changed(tx, workspace, session_id)
     return joined
 
 

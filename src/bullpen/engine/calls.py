@@ -17,6 +17,7 @@ import msgspec
 from bullpen.engine.answer import no_stray_cancel
 from bullpen.engine.context import CallContext
 from bullpen.engine.hooks import Hooks, HookVerdict
+from bullpen.engine.repair import known_name
 from bullpen.errors import ToolFailed, TurnCancelled
 from bullpen.schema.message import ToolCall
 from bullpen.system.failpoints import hit
@@ -87,7 +88,7 @@ async def _side_by_side(
 
 
 def _is_parallel(tools: Mapping[str, Tool], call: ToolCall) -> bool:
-    tool = tools.get(call.name)
+    tool = tools.get(known_name(call.name, tools))
     return tool is not None and tool.parallel
 
 
@@ -110,7 +111,7 @@ async def _run(
 async def _checked(
     call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks | None, session_id: str, context: MakeContext
 ) -> Outcome:
-    tool = tools.get(call.name)
+    tool = tools.get(known_name(call.name, tools))
     if tool is None:
         raise ToolFailed(f"There is no tool {call.name!r}. Available: {', '.join(sorted(tools))}")
     arguments: dict[str, Any] = msgspec.json.decode(call.input or "{}")

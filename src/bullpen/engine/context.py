@@ -59,7 +59,7 @@ class CallContext:
         tool_name: str,
         call: Call,
         supports_images: bool,
-        delegate: Callable[[str, str], Awaitable[str]],
+        delegate: Callable[[str, str, str], Awaitable[str]],
     ) -> None:
         agent = services.agent()
         self._services = services
@@ -116,5 +116,5 @@ class CallContext:
             raise QuestionCancelled
         return responses
 
-    async def delegate(self, prompt: str) -> str:
-        return await self._delegate(self.call_id, prompt)
+    async def delegate(self, prompt: str, agent: str = "") -> str:
+        return await self._delegate(self.call_id, prompt, agent)

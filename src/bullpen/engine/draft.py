@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from bullpen.engine.repair import as_object
+from bullpen.providers.base import Native
+from bullpen.schema.agent import SelectedModel
 from bullpen.schema.message import (
     Finish,
     FinishPart,
@@ -18,6 +21,8 @@ from bullpen.schema.message import (
     ToolCallPart,
 )
 from bullpen.store.growth import OpenMessage
+
+MOST_PIECES = 4096
 
 
 class Draft:
@@ -34,8 +39,21 @@ class Draft:
         self._thinking: list[str] = []
         self._reasoning: Reasoning | None = None
         self.calls: dict[str, ToolCall] = {}
+        self._guessed: set[str] = set()
+        """Calls whose arguments were put right, or were none at all."""
+        self.native: Native | None = None
         self.broken: set[str] = set()
         """Calls whose arguments were no JSON object or never came; they are kept as `{}` and never run."""
+
+    def become_summary(self) -> None:
+        """The message is to stand for the conversation before it."""
+        self._message = msgspec.structs.replace(self._message, is_summary_message=True)
+
+    def speak_as(self, selected: SelectedModel) -> None:
+        """Another model goes on with this message."""
+        self._message = msgspec.structs.replace(
+            self._message, model=selected.model, provider=selected.provider
+        )
 
     @property
     def id(self) -> str:
@@ -57,18 +75,22 @@ class Draft:
     def is_thinking(self) -> bool:
         return self._reasoning is not None and not self._reasoning.finished_at
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self._text or self._thinking or self.calls)
+
     def say(self, text: str) -> str:
         """Add text; gives back what is really added (a first line break is not)."""
         if not self._text:
             text = text.removeprefix("\n")
         if text:
-            self._text.append(text)
+            _append(self._text, text)
         return text
 
     def think(self, text: str, now: int) -> None:
         if self._reasoning is None:
             self._reasoning = Reasoning(thinking="", signature="", started_at=now)
-        self._thinking.append(text)
+        _append(self._thinking, text)
 
     def stop_thinking(self, now: int, signature: str = "") -> None:
         if self._reasoning is not None:
@@ -79,10 +101,19 @@ class Draft:
         self.calls.setdefault(call_id, ToolCall(id=call_id, name=name, input=""))
 
     def complete_call(self, call_id: str, name: str, arguments: str) -> None:
-        if not _is_object(arguments):
+        meant = as_object(arguments)
+        if meant is None:
             self.broken.add(call_id)
-            arguments = "{}"
+        elif meant != arguments:
+            self._guessed.add(call_id)
+        arguments = meant or "{}"
         self.calls[call_id] = ToolCall(id=call_id, name=name, input=arguments, finished=True)
+
+    def distrust_guesses(self) -> None:
+        """The answer was cut at its limit: what looked like a slip may be the cut."""
+        for call_id in self._guessed:
+            self.broken.add(call_id)
+            self.calls[call_id] = msgspec.structs.replace(self.calls[call_id], input="{}")
 
     def break_off_calls(self) -> bool:
         """The model is done, so calls that are still coming in will never be complete; True if there were any."""
@@ -110,8 +141,8 @@ class Draft:
         return parts
 
 
-def _is_object(arguments: str) -> bool:
-    try:
-        return isinstance(msgspec.json.decode(arguments or "{}"), dict)
-    except msgspec.DecodeError:
-        return False
+def _append(pieces: list[str], text: str) -> None:
+    """A word takes ten times its length in memory when it stands alone, so many become one."""
+    pieces.append(text)
+    if len(pieces) > MOST_PIECES:
+        pieces[:] = ["".join(pieces)]

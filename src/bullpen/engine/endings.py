@@ -27,7 +27,7 @@ from bullpen.schema.message import (
     ToolResultPart,
     new_message,
 )
-from bullpen.store import asks, log, messages, prompts, sessions
+from bullpen.store import asks, log, messages, prompts, sessions, waits
 from bullpen.store.prompts import Prompt
 from bullpen.store.sessions import Spent
 from bullpen.store.tx import Tx
@@ -99,6 +99,7 @@ def failed(title: str, details: str, *, state: prompts.State = "failed") -> Cut:
 async def close_turn(tx: Tx, workspace: str, prompt: Prompt, cut: Cut) -> None:
     """End an active turn from what is stored of it."""
     await asks.close_turn(tx, workspace, prompt.seq)
+    await waits.end_turn(tx, workspace, prompt.seq)
     last: Message | None = None
     for message in await messages.open_of_turn(tx, workspace, prompt.seq):
         closed = await _close_message(tx, workspace, message, cut)
@@ -108,17 +109,21 @@ async def close_turn(tx: Tx, workspace: str, prompt: Prompt, cut: Cut) -> None:
             await _complete_child(tx, workspace, closed, cut)
     await prompts.end(tx, workspace, prompt.seq, cut.state)
     if prompt.kind == "prompt":
+        if last is not None and last.finish is None:  # A summary that was not finished is gone.
+            last = None
         if last is None and await sessions.exists(tx, workspace, prompt.session):
             last = await insert_cut_answer(tx, workspace, prompt.session, cut)
         await _complete(tx, workspace, prompt, last, cut)
     await sessions.announce(tx, workspace, prompt.session)
 
 
-async def close_child(tx: Tx, workspace: str, message_id: str, cut: Cut) -> None:
-    """A sub-agent failed by itself; the turn it worked for goes on."""
-    message = await messages.get(tx, message_id)
-    if message is not None and message.finish is None:
-        await _complete_child(tx, workspace, await _close_message(tx, workspace, message, cut), cut)
+async def close_child(tx: Tx, workspace: str, turn: int, session: str, cut: Cut) -> None:
+    """A sub-agent is over before its end; the turn it worked for goes on."""
+    await asks.close_turn(tx, workspace, turn, session=session)
+    await waits.end(tx, workspace, session)
+    for message in await messages.open_of_turn(tx, workspace, turn):
+        if message.session_id == session:
+            await _complete_child(tx, workspace, await _close_message(tx, workspace, message, cut), cut)
 
 
 async def drop(tx: Tx, workspace: str, prompt: Prompt) -> None:
@@ -145,6 +150,7 @@ async def abandon_turn(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None
     """End an active turn without a look at what is stored of it: its open messages keep nothing but this end."""
     cut = failed("Quarantined", why)
     await asks.close_turn(tx, workspace, prompt.seq)
+    await waits.end_turn(tx, workspace, prompt.seq)
     last: Message | None = None
     for message_id, session in await messages.open_ids(tx, workspace, prompt.seq):
         blank = msgspec.structs.replace(new_message("assistant", session, (), tx.now), id=message_id)
@@ -160,8 +166,9 @@ async def finish_turn(tx: Tx, workspace: str, prompt: Prompt, answer: Message, s
     """The normal end: `answer` is the last message, whole and finished."""
     folded = await prompts.folded_into(tx, workspace, prompt.seq)
     for left in await messages.open_of_turn(tx, workspace, prompt.seq):
-        if left.id != answer.id:  # A sub-agent's, when the store refused its own end.
-            await close_child(tx, workspace, left.id, failed("Sub-agent failed", "Its end was not stored."))
+        if left.session_id != prompt.session:  # A sub-agent's, when the store refused its own end.
+            cut = failed("Sub-agent failed", "Its end was not stored.")
+            await close_child(tx, workspace, prompt.seq, left.session_id, cut)
     await prompts.end(tx, workspace, prompt.seq, "done")
     session = await sessions.add_usage(tx, workspace, prompt.session, spent)
     await messages.rewrite(tx, workspace, answer)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from bullpen.providers.base import AssistantTurn, Settled, ToolTurn, Turn, UserTurn
+from bullpen.providers.base import AssistantTurn, Native, Settled, ToolTurn, Turn, UserTurn
 from bullpen.schema.message import (
     Binary,
     BinaryPart,
@@ -23,11 +24,15 @@ from bullpen.schema.message import (
 )
 from bullpen.schema.session import Session
 from bullpen.store import messages as rows
+from bullpen.store import natives
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
 
-KEPT_CHARS = 2 << 20
-"""Of all conversations of a workspace together, some half a million tokens; those that were quiet longest are read anew."""
+KEPT_CHARS = 4 << 20
+"""Of all conversations of a server together, some million tokens; those that were quiet longest are read anew."""
+
+TURN_CHARS = 400
+"""What a turn costs beside its text, roughly."""
 
 NOT_RUN = "This call was interrupted and has no result; it may be tried again if it is still needed."
 
@@ -60,58 +65,81 @@ class History(NamedTuple):
 
 
 class Histories:
-    """The conversations of one workspace's sessions."""
+    """The conversations of all workspaces of a server, within one bound."""
 
-    def __init__(self, store: Store, workspace: str) -> None:
-        self._store = store
-        self._workspace = workspace
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._chars = 0
 
-    async def before(self, answer: str, session: Session, *, images: bool) -> History:
+    async def before(
+        self, store: Store, workspace: str, answer: str, session: Session, *, images: bool
+    ) -> History:
         """What was said before the open message `answer`, and whatever came in since."""
         form = (session.summary_message_id, images)
-        before = self._kept.pop(session.id, None)
-        if before is not None:
-            self._chars -= before.chars
+        before = self._take((workspace, session.id))
         usable = before if before is not None and before.form == form else _Kept(form)
-        kept, after = await self._store.read(lambda tx: self._read(tx, usable, session.id, answer))
-        self._keep(session.id, kept)
+        kept, after = await store.read(lambda tx: _read(tx, usable, workspace, session.id, answer))
+        self._keep((workspace, session.id), kept)
         return History(kept.settled.turns + after, kept.settled)
 
-    def _keep(self, session: str, kept: _Kept) -> None:
-        self._kept[session] = kept
+    def kept_chars(self) -> int:
+        return self._chars
+
+    def forget(self, workspace: str) -> None:
+        """Nobody will ask for this workspace's conversations, or they are no longer what was read."""
+        for key in [key for key in self._kept if key[0] == workspace]:
+            self._take(key)
+
+    def _keep(self, key: tuple[str, str], kept: _Kept) -> None:
+        self._take(key)  # What another turn of the session left here meanwhile.
+        self._kept[key] = kept
         self._chars += kept.chars
         while self._chars > KEPT_CHARS:
             _, oldest = self._kept.popitem(last=False)
             self._chars -= oldest.chars
 
-    async def _read(self, tx: Tx, kept: _Kept, session: str, answer: str) -> tuple[_Kept, list[Turn]]:
-        """Bring what is kept up to date; gives it back with the turns that cannot be kept yet."""
-        summary_id, images = kept.form
-        start = await rows.position_of(tx, summary_id)
-        if kept.count != await rows.count_between(tx, self._workspace, session, start, kept.end):
-            kept = _Kept(kept.form)  # Something was deleted.
-        new = await rows.of_session(tx, self._workspace, session, start=max(start, kept.end))
-        settled = next((n for n, message in enumerate(new) if message.id == answer), 0)
-        if settled:
-            turns = to_turns(new[:settled], summary_id=summary_id, images=images)
-            kept.extend(turns, count=settled, end=await rows.position_of(tx, answer))
-        return kept, to_turns(new[settled:], summary_id=summary_id, images=images)
+    def _take(self, key: tuple[str, str]) -> _Kept | None:
+        kept = self._kept.pop(key, None)
+        self._chars -= kept.chars if kept is not None else 0
+        return kept
+
+
+async def _read(tx: Tx, kept: _Kept, workspace: str, session: str, answer: str) -> tuple[_Kept, list[Turn]]:
+    """Bring what is kept up to date; gives it back with the turns that cannot be kept yet."""
+    summary_id, images = kept.form
+    start = await rows.position_of(tx, summary_id)
+    if kept.count != await rows.count_between(tx, workspace, session, start, kept.end):
+        kept = _Kept(kept.form)  # Something was deleted.
+    since = max(start, kept.end)
+    new = await rows.of_session(tx, workspace, session, start=since)
+    own = await natives.of_session(tx, workspace, session, start=since)
+    settled = next((n for n, message in enumerate(new) if message.id == answer), 0)
+    if settled:
+        turns = to_turns(new[:settled], summary_id=summary_id, images=images, own=own)
+        kept.extend(turns, count=settled, end=await rows.position_of(tx, answer))
+    return kept, to_turns(new[settled:], summary_id=summary_id, images=images, own=own)
 
 
 def _chars(turn: Turn) -> int:
     match turn:
         case UserTurn(text=text, files=files):
-            return len(text) + sum(len(file.data) for file in files)
-        case AssistantTurn(text=text, reasoning=reasoning, tool_calls=calls):
-            return len(text) + len(reasoning) + sum(len(call.input) for call in calls)
+            return TURN_CHARS + len(text) + sum(len(file.data) for file in files)
+        case AssistantTurn(text=text, reasoning=reasoning, tool_calls=calls, native=native):
+            own = len(native.content) if native is not None else 0
+            return TURN_CHARS + own + len(text) + len(reasoning) + sum(len(call.input) for call in calls)
         case ToolTurn(result=result):
-            return len(result.content) + len(result.data)
+            return TURN_CHARS + len(result.content) + len(result.data)
 
 
-def to_turns(messages: Sequence[Message], *, summary_id: str, images: bool) -> list[Turn]:
-    """From the summary on, if there is one; it is presented as something the user said."""
+def to_turns(
+    messages: Sequence[Message],
+    *,
+    summary_id: str,
+    images: bool,
+    own: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> list[Turn]:
+    """From the summary on, if there is one; it is presented as something the user said. `own` has what is known of answers
+    in their vendor's form."""
     turns: list[Turn] = []
     for n, message in enumerate(messages):
         match message.role:
@@ -122,7 +150,8 @@ def to_turns(messages: Sequence[Message], *, summary_id: str, images: bool) -> l
             case "assistant" if message.is_summary_message:
                 pass
             case "assistant":
-                turns.extend(_assistant(message, _results(messages, n)))
+                native = Native(*own[message.id]) if message.id in own else None
+                turns.extend(_assistant(message, _results(messages, n), native))
             case _:
                 pass
     return turns
@@ -152,11 +181,11 @@ def _inlined(file: Binary) -> str:
     return f"The user attached a file:\n<file path='{file.path}'>\n{text}\n</file>"
 
 
-def _assistant(message: Message, results: dict[str, ToolResult]) -> Iterable[Turn]:
+def _assistant(message: Message, results: dict[str, ToolResult], native: Native | None) -> Iterable[Turn]:
     text, calls = message.text.strip(), tuple(message.tool_calls)
     if not text and not calls and not message.reasoning:
         return
-    yield AssistantTurn(text, message.reasoning, _signature(message), calls)
+    yield AssistantTurn(text, message.reasoning, _signature(message), calls, native)
     for call in calls:
         yield ToolTurn(results.get(call.id) or _missing(call))
 

@@ -50,6 +50,8 @@ in them; commands that worked and commands that failed; decisions with their rea
 
 SUMMARY_REQUEST = "Write the summary of our conversation so far, complete enough to go on from it alone."
 
+KEPT = "What follows is kept word for word; it still holds."
+
 INIT = """\
 Look through this project and write the file {name} for agents that will work here: how to build, run and test \
 it, how it is laid out, and the conventions that are not obvious from a glance. Only write what you have seen \
@@ -57,13 +59,21 @@ in the files. If {name} exists, keep what is still true in it. Keep it under 60 
 """
 
 
-def coder(root: Path, *, context: Iterable[tuple[str, str]], skills: Sequence[tuple[str, str, str]]) -> str:
-    """The whole system prompt: rules, environment, skills (name, description, location), context files."""
-    return "\n".join([CODER, _environment(root), *_skills(skills), *_context(context)])
+def coder(
+    root: Path,
+    *,
+    context: Iterable[tuple[str, str]],
+    skills: Sequence[tuple[str, str, str]],
+    agents: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The whole system prompt: rules, environment, sub-agents (name, description), skills (name, description, location),
+    context files."""
+    return "\n".join([CODER, _environment(root), *_agents(agents), *_skills(skills), *_context(context)])
 
 
-def task(root: Path) -> str:
-    return f"{TASK}\n{_environment(root)}"
+def task(root: Path, told: str = "") -> str:
+    """What a sub-agent is told: its own words where it has some."""
+    return f"{told or TASK}\n{_environment(root)}"
 
 
 def _environment(root: Path) -> str:
@@ -73,6 +83,15 @@ def _environment(root: Path) -> str:
         f"<env>\nWorking directory: {root}\nGit repository: {git}\n"
         f"Platform: {platform.system().lower()}\nDate: {today}\n</env>"
     )
+
+
+def _agents(agents: Sequence[tuple[str, str]]) -> Iterable[str]:
+    if not agents:
+        return
+    yield "<available_agents>"
+    for name, description in agents:
+        yield f"<agent><name>{name}</name><description>{escape(description, quote=False)}</description></agent>"
+    yield "</available_agents>\nThe agent tool sends the one that you name."
 
 
 def _skills(skills: Sequence[tuple[str, str, str]]) -> Iterable[str]:

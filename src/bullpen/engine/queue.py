@@ -16,7 +16,7 @@ from bullpen.errors import PromptNotFound, SessionBusy, SessionNotFound
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.api import QueueEdit
 from bullpen.schema.events import RunComplete
-from bullpen.store import asks, files, log, messages, prompts, sessions
+from bullpen.store import asks, choices, files, log, messages, pins, prompts, sessions, summaries
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
 
@@ -106,6 +106,9 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
     await files.forget_session(tx, workspace, session)
     await asks.forget_session(tx, workspace, session)
     await prompts.forget_session(tx, workspace, session)
+    await choices.forget_session(tx, workspace, session)
+    await pins.forget_session(tx, workspace, session)
+    await summaries.forget_session(tx, workspace, session)
     await sessions.delete(tx, workspace, session)
     return cancelled
 

@@ -14,27 +14,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import takewhile
 from typing import NamedTuple, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
+from bullpen.config.spans import seconds
 from bullpen.engine import endings, queue
+from bullpen.engine.active import Active
 from bullpen.engine.beginnings import Begun, begin_turn, fail_next
-from bullpen.engine.history import Histories, History
+from bullpen.engine.compaction import summarize
+from bullpen.engine.history import History
 from bullpen.engine.queue import Cancelled
 from bullpen.engine.recovery import take_up
-from bullpen.engine.services import Agent, Chosen, Services, choose
-from bullpen.engine.summary import summarize
+from bullpen.engine.services import Agent, Chosen, Services, choose, preferred
 from bullpen.engine.title import name_session
-from bullpen.engine.turn import Conversation, TurnRun
+from bullpen.engine.turn import TurnRun
 from bullpen.errors import (
     BullpenError,
     ProviderError,
+    SessionBusy,
     StoreError,
     TurnCancelled,
+    TurnTooLong,
     WorkspaceClosing,
 )
+from bullpen.providers.base import UserTurn
 from bullpen.schema.session import PLACEHOLDER_TITLES, Session
 from bullpen.store import prompts
 from bullpen.store.prompts import NewRow, Prompt
@@ -51,6 +57,8 @@ STORE_RETRY_S = 0.5
 class _Running(NamedTuple):
     turn: int
     scope: anyio.CancelScope
+    runs: list[TurnRun]
+    """The turn itself, once it has begun to ask."""
 
 
 class Runner:
@@ -66,7 +74,6 @@ class Runner:
         self._outcomes: dict[tuple[str, int], asyncio.Future[None]] = {}
         """Who waits for a summary, by its session and number. Told when it ends, or when nobody is left to make it."""
         self._naming: set[str] = set()
-        self._histories = Histories(services.store, services.workspace)
         self._resumed = False
         self._closing = False
         self._idle = asyncio.Event()
@@ -75,6 +82,7 @@ class Runner:
         """Cleared while what a failing disk left behind is being closed."""
         self._sound.set()
         services.store.on_rewind[services.workspace] = self._begin_anew
+        services.children.on_end = self.wake
 
     @property
     def is_idle(self) -> bool:
@@ -85,17 +93,25 @@ class Runner:
         if self._closing:
             raise WorkspaceClosing
         workspace = self._services.workspace
-        _, run_id = await self._services.store.write(
-            lambda tx: prompts.accept(tx, workspace, row), then=lambda _: self.wake(row.session)
+
+        def accepted(prompt: prompts.Accepted) -> None:
+            self.wake(row.session)
+            if row.timing == "now" and prompt.is_new:
+                self._steer(row.session)
+
+        prompt = await self._services.store.write(
+            lambda tx: prompts.accept(tx, workspace, row), then=accepted
         )
         hit("prompt-accepted")
-        return run_id
+        return prompt.run_id
 
     async def summarize(self, session: str) -> None:
         """Make a summary; returns when it is there, or was cancelled. The work does not depend on the
         caller. Raises `SessionBusy`, what the model's side raised, or why it is not made now."""
         if self._closing:
             raise WorkspaceClosing
+        if session in self._services.children:
+            raise SessionBusy(session)
         workspace = self._services.workspace
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -113,8 +129,18 @@ class Runner:
         )
         await asyncio.shield(outcome)
 
+    def _steer(self, session: str) -> None:
+        """A prompt that wants to be heard now is there."""
+        running = self._running.get(session)
+        for run in running.runs if running is not None else ():
+            run.steer()
+        self._services.children.steer(session)
+
     async def cancel(self, session: str) -> Cancelled:
+        """Stop the session's turn and drop what waits behind it. A sub-agent's session stops alone."""
         workspace = self._services.workspace
+        if self._services.children.cancel(session):
+            return Cancelled()
         cancelled = await self._services.store.write(
             lambda tx: queue.cancel(tx, workspace, session), reserved=True, then=self._stop
         )
@@ -123,19 +149,25 @@ class Runner:
 
     async def delete_session(self, session: str) -> None:
         workspace = self._services.workspace
+
+        def over(cancelled: Cancelled) -> None:
+            self._stop(cancelled)
+            self._services.children.cancel(session)
+
         await self._services.store.write(
-            lambda tx: queue.delete_session(tx, workspace, session), reserved=True, then=self._stop
+            lambda tx: queue.delete_session(tx, workspace, session), reserved=True, then=over
         )
         hit("session-deleted")
 
-    async def resume(self) -> None:
-        """Run what was accepted before the workspace was last closed."""
+    async def resume(self, is_ready: Callable[[str], bool] = lambda session: True) -> None:
+        """Run what was accepted before the workspace was last closed, in sessions that have a model."""
         workspace = self._services.workspace
         if not self._resumed:
             self._resumed = True
             await take_up(self._services.store, workspace)
         for session in await self._services.store.read(lambda tx: prompts.sessions_waiting(tx, workspace)):
-            self.wake(session)
+            if is_ready(session):
+                self.wake(session)
 
     async def close(self, *, drop_queue: bool) -> None:
         """Take no more prompts, store every active turn as cancelled, and wait until all have stopped.
@@ -161,13 +193,14 @@ class Runner:
         for running in self._running.values():
             running.scope.cancel()
         await self.until_idle()
+        self._services.histories.forget(workspace)
 
     async def until_idle(self) -> None:
         """Until no session has a runner."""
         await self._idle.wait()
 
     def wake(self, session: str) -> None:
-        if self._closing:
+        if self._closing or session in self._services.children:
             return
         if session in self._awake:
             self._awake[session] = True
@@ -210,7 +243,8 @@ class Runner:
         workspace = self._services.workspace
         chosen: Chosen | None = None
         try:
-            chosen = choose(agent, agent.settings.large)
+            own = self._services.choices.of(session)
+            chosen = await choose(agent, preferred(own.large, agent.settings.large))
         except Exception as exc:
             error = exc
             begun = await self._insist(lambda tx: fail_next(tx, workspace, session, error), reserved=True)
@@ -232,7 +266,7 @@ class Runner:
     def _register(self, begun: Begun | None) -> None:
         """From the commit on a cancel finds the turn."""
         if begun is not None and begun.draft is not None:
-            self._running[begun.prompt.session] = _Running(begun.prompt.seq, anyio.CancelScope())
+            self._running[begun.prompt.session] = _Running(begun.prompt.seq, anyio.CancelScope(), [])
 
     async def _carry_out(self, agent: Agent, chosen: Chosen, begun: Begun) -> None:
         prompt, session = begun.prompt, begun.session
@@ -279,29 +313,40 @@ class Runner:
         assert session is not None and draft is not None
         await agent.prepare(interactive=prompt.interactive)
         tools = {n: t for n, t in agent.tools().items() if prompt.interactive or not t.interactive}
+        limits = agent.settings.options.turn_limits
+        history = await self._history(chosen, begun)
         run = TurnRun(
-            self._services,
+            Active(self._services, agent, prompt, prompt.session),
             chosen,
-            Conversation(prompt.session, prompt),
             system=await agent.system_prompt(),
             tools=tools,
-            history=await self._history(chosen, begun),
+            history=history,
             draft=draft,
+            requests=_requests(history, after_summary=bool(session.summary_message_id)),
+            used=session.prompt_tokens + session.completion_tokens,
+            most_steps=limits.steps,
         )
-        await run.run()
+        self._running[prompt.session].runs.append(run)
+        longest_s = seconds(limits.time)
+        try:
+            with anyio.fail_after(longest_s or None):
+                await run.run()
+        except TimeoutError as exc:
+            raise TurnTooLong(f"{longest_s:g} s") from exc
 
     async def _summarize(self, chosen: Chosen, begun: Begun) -> None:
         prompt, session, draft = begun.prompt, begun.session, begun.draft
         assert session is not None and draft is not None
-        todos = "\n".join(f"- [{t.status}] {t.content}" for t in session.todos)
-        if todos:
-            todos = f"Carry this list of tasks over, with its states:\n{todos}"
-        await summarize(self._services, chosen, prompt, await self._history(chosen, begun), todos, draft)
+        active = Active(self._services, self._services.agent(), prompt, prompt.session)
+        await summarize(active, chosen, await self._history(chosen, begun), draft)
 
     async def _history(self, chosen: Chosen, begun: Begun) -> History:
         assert begun.session is not None and begun.draft is not None
         images = chosen.model.supports_attachments
-        return await self._histories.before(begun.draft.id, begun.session, images=images)
+        services = self._services
+        return await services.histories.before(
+            services.store, services.workspace, begun.draft.id, begun.session, images=images
+        )
 
     def _name(self, agent: Agent, session: Session, prompt: Prompt) -> None:
         """Begin to name the session; that outlives the turn, and a cancel."""
@@ -341,6 +386,7 @@ class Runner:
     def _begin_anew(self) -> None:
         """The disk lost what the turns under way have written: they cannot go on from what they remember."""
         self._sound.clear()
+        self._services.histories.forget(self._services.workspace)
         self._tasks.start_soon(self._interrupt)
         for session, running in self._running.items():
             self._settle_outcome(session, running.turn, StoreError(endings.LOST.error))
@@ -368,6 +414,14 @@ class Runner:
         else:
             outcome.set_exception(error)
             outcome.exception()  # Seen: whoever asked may have left.
+
+
+def _requests(history: History, *, after_summary: bool) -> list[str]:
+    """What was asked since the last answer; a summary is no request although it is told as something that was said."""
+    asked = list(takewhile(lambda turn: isinstance(turn, UserTurn), reversed(history.turns)))[::-1]
+    if after_summary and len(asked) == len(history.turns):
+        asked = asked[1:]
+    return [turn.text for turn in asked if isinstance(turn, UserTurn)]
 
 
 async def _close_active(tx: Tx, workspace: str, cut: endings.Cut) -> None:

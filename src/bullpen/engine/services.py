@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from bullpen.asks.permission import Permissions
 from bullpen.asks.question import Questions
+from bullpen.config.agents import SubAgent
 from bullpen.config.settings import Settings
+from bullpen.engine.children import Children
+from bullpen.engine.choices import Choices
+from bullpen.engine.history import Histories
 from bullpen.engine.hooks import Hooks
-from bullpen.errors import AgentNotReady
+from bullpen.engine.retry import Waits
+from bullpen.errors import AgentNotReady, ConfigError
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
 from bullpen.store.store import Store
@@ -44,7 +50,9 @@ class Agent(Protocol):
     @property
     def skill_dirs(self) -> Sequence[Path]: ...
 
-    def provider(self, provider_id: str) -> Provider: ...
+    async def provider(self, provider_id: str) -> Provider:
+        """The one that serves a configured provider's models; its code may have to be loaded first."""
+        ...
 
     def tools(self) -> Mapping[str, Tool]: ...
 
@@ -54,7 +62,11 @@ class Agent(Protocol):
 
     async def system_prompt(self) -> str: ...
 
-    async def task_prompt(self) -> str: ...
+    async def task_prompt(self, agent: SubAgent) -> str: ...
+
+    def sub_agent(self, name: str) -> SubAgent:
+        """The defined one, or without a name the one that only reads. Raises `ToolFailed`."""
+        ...
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +79,10 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Permissions
     questions: Questions
     jobs: Jobs
+    choices: Choices
+    waits: Waits
+    children: Children = msgspec.field(default_factory=Children)
+    histories: Histories = msgspec.field(default_factory=Histories)
     tally: Tally = msgspec.field(default_factory=Tally)
 
     @property
@@ -74,16 +90,41 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.clock.time())
 
 
-def choose(agent: Agent, selected: SelectedModel | None) -> Chosen:
-    """Raises `AgentNotReady` when no model is selected or its provider is gone."""
+async def choose(agent: Agent, selected: SelectedModel | None) -> Chosen:
+    """Raises `AgentNotReady` when no model is selected, `ConfigError` when the one that is cannot be used."""
     settings = agent.settings
-    if selected is None or selected.provider not in settings.providers:
+    if selected is None:
         raise AgentNotReady
-    provider = settings.providers[selected.provider]
+    provider = settings.providers.get(selected.provider)
+    if provider is None:
+        raise ConfigError(
+            f"the model {selected.model!r} cannot be used: provider {selected.provider!r} is not configured; "
+            "choose another model, or configure it"
+        )
+    model = settings.model_of(selected)
     return Chosen(
-        selected,
-        settings.model_of(selected),
-        agent.provider(selected.provider),
+        msgspec.structs.replace(selected, reasoning_effort=effort_for(model, selected)),
+        model,
+        await agent.provider(selected.provider),
         provider.system_prompt_prefix,
         provider.flat_rate,
     )
+
+
+def preferred(own: SelectedModel | UnsetType, usual: SelectedModel | None) -> SelectedModel | None:
+    """The session's own choice. One that names no model changes how the usual one is asked, for example its effort."""
+    if own is UNSET or (usual is None and not own.model):
+        return usual
+    if own.model or usual is None:
+        return own
+    said = {name: value for name in own.__struct_fields__ if (value := getattr(own, name)) not in (UNSET, "")}
+    return msgspec.structs.replace(usual, **said)
+
+
+def effort_for(model: Model, selected: SelectedModel) -> str | UnsetType:
+    """What was asked for if the model knows it, else its default, else the first it knows. A model of which no levels are
+    known is asked as the person said."""
+    levels = model.reasoning_levels or ()
+    if not levels or selected.reasoning_effort in levels:
+        return selected.reasoning_effort
+    return model.default_reasoning_effort if model.default_reasoning_effort in levels else levels[0]

@@ -8,9 +8,11 @@ from contextlib import aclosing
 
 from bullpen.engine import prompt
 from bullpen.engine.answer import spent_on
-from bullpen.engine.services import Agent, Chosen, Services, choose
+from bullpen.engine.services import Agent, Chosen, Services, choose, preferred
 from bullpen.providers.base import ModelRequest, StepDone, TextDelta, Usage, UserTurn
-from bullpen.store import sessions
+from bullpen.store import ledger, sessions
+from bullpen.store.ledger import Entry
+from bullpen.store.tx import Tx
 
 log = logging.getLogger("bullpen.engine")
 
@@ -23,24 +25,30 @@ _THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 async def name_session(services: Services, agent: Agent, session_id: str, text: str) -> None:
     """Ask the small model, then the large one, for a name; without an answer take the prompt's beginning."""
     title, cost = "", 0.0
-    for selected in (agent.settings.small, agent.settings.large):
-        if selected is None or selected.provider not in agent.settings.providers:
+    entries: list[Entry] = []
+    own, usual = services.choices.of(session_id), agent.settings
+    for selected in (preferred(own.small, usual.small), preferred(own.large, usual.large)):
+        if selected is None or selected.provider not in usual.providers:
             continue
         try:
-            title, spent = await _ask(choose(agent, selected), session_id, text)
-            cost += spent
+            title, entry = await _ask(await choose(agent, selected), session_id, text)
+            cost += entry.cost
+            entries.append(entry)
         except Exception as exc:
             log.info("no title from %s: %s", selected.model, exc)
         if title:
             break
     title = title or shortened(text) or "Untitled Session"
-    await services.store.write(
-        lambda tx: sessions.set_generated_title(tx, services.workspace, session_id, title, cost),
-        durable=False,
-    )
+
+    async def work(tx: Tx) -> None:
+        await sessions.set_generated_title(tx, services.workspace, session_id, title, cost)
+        for entry in entries:
+            await ledger.add(tx, services.workspace, entry)
+
+    await services.store.write(work, durable=False)
 
 
-async def _ask(chosen: Chosen, session_id: str, text: str) -> tuple[str, float]:
+async def _ask(chosen: Chosen, session_id: str, text: str) -> tuple[str, Entry]:
     request = ModelRequest(
         purpose="title",
         session_id=session_id,
@@ -57,7 +65,24 @@ async def _ask(chosen: Chosen, session_id: str, text: str) -> tuple[str, float]:
                 pieces.append(event.text)
             elif isinstance(event, StepDone):
                 usage = event.usage
-    return shortened(_THOUGHT.sub("", "".join(pieces))), spent_on(chosen, usage).cost
+    entry = Entry(
+        turn=0,
+        root=session_id,
+        session=session_id,
+        author="",
+        client="",
+        purpose="title",
+        tool="",
+        provider=chosen.selected.provider,
+        model=chosen.selected.model,
+        input=usage.input,
+        output=usage.output,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        cost=spent_on(chosen, usage).cost,
+        estimated=False,
+    )
+    return shortened(_THOUGHT.sub("", "".join(pieces))), entry
 
 
 def shortened(text: str) -> str:

@@ -38,11 +38,23 @@ class UserTurn(_Said, frozen=True):
     files: tuple[Binary, ...] = ()
 
 
+class Native(msgspec.Struct, frozen=True):
+    """An answer as its vendor wants to see it again, where text, reasoning and calls cannot say all of it: several signed
+    thoughts, their order, encrypted reasoning. `form` names the interface; adapters of another form pass over it."""
+
+    form: str
+    content: str
+    """JSON, word for word."""
+
+
 class AssistantTurn(_Said, frozen=True):
+    """What the model said. With a `native` of its own form, an adapter sends that and leaves the rest aside."""
+
     text: str
     reasoning: str = ""
     signature: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    native: Native | None = None
 
 
 class ToolTurn(_Said, frozen=True):
@@ -79,12 +91,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """`input` excludes what came from the cache."""
+    """`input` excludes what came from the cache. `cost` is what the vendor itself says the answer cost, in dollars."""
 
     input: int = 0
     output: int = 0
     cache_write: int = 0
     cache_read: int = 0
+    cost: float | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -119,6 +132,7 @@ class StepDone(msgspec.Struct, frozen=True):
 
     reason: FinishReason
     usage: Usage
+    native: Native | None = None
 
 
 ModelEvent = TextDelta | ReasoningDelta | ReasoningDone | ToolCallStarted | ToolCallDone | StepDone

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import UNSET
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.providers.base import AssistantTurn, ModelRequest, Settled, ToolSpec, ToolTurn, Turn, UserTurn
+from bullpen.providers.chat_hosts import own_fields, wants_marks
+from bullpen.providers.content import arguments_of, base64_of, media_of, name_of, unshown
+from bullpen.providers.options import CACHING, MARKED_MESSAGES, Json, options_of, sampling_of, with_options
 from bullpen.schema.message import Binary, ToolCall, ToolResult
-
-Json = dict[str, Any]
 
 OURS = frozenset({"model", "messages", "stream", "stream_options", "tools"})
 """What neither `extra_body` nor provider options may change: the answer could not be read, or would be another's."""
 
-_REASONING_ID = re.compile(r"(^|/)(o1|o3|o4|gpt-5)|-oss")
-"""Models that call the limit of their answer `max_completion_tokens` and refuse sampling parameters."""
+_REASONING_ID = re.compile(r"(^|/)(o[134](?![a-z0-9])|gpt-5)|-oss")
+"""Models that call the limit of their answer `max_completion_tokens` and refuse sampling parameters. Not GPT-4."""
 
 FOLLOWING = "These are the files from the tool results above."
 
@@ -29,9 +26,11 @@ _SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 
 
 def body_of(request: ModelRequest, settings: ProviderSettings) -> Json:
+    options = options_of(request, settings, ours=OURS)
+    marked = options.pop(CACHING, True) is not False and wants_marks(request, settings)
     body: Json = {
         "model": request.model,
-        "messages": messages_of(request, replay_reasoning=settings.type != "openai"),
+        "messages": messages_of(request, replay_reasoning=settings.type != "openai", marked=marked),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -42,22 +41,22 @@ def body_of(request: ModelRequest, settings: ProviderSettings) -> Json:
     if request.max_tokens:
         body["max_completion_tokens" if reasons else "max_tokens"] = request.max_tokens
     if not reasons:
-        chosen = ((name, getattr(request.settings, name)) for name in _SAMPLING)
-        body |= {name: value for name, value in chosen if value is not UNSET}
+        body |= sampling_of(request, settings, _SAMPLING)
     if settings.type == "openrouter":
         body["usage"] = {"include": True}
-    return _with_options(body, _reasoning(request, settings), settings, request)
+    return with_options(body, own_fields(request, settings), options)
 
 
-def affinity_of(session_id: str) -> str:
-    """A name for the session that tells the host nothing but which requests belong together."""
-    return hashlib.sha256(session_id.encode()).hexdigest()[:16]
-
-
-def messages_of(request: ModelRequest, *, replay_reasoning: bool = True) -> list[msgspec.Raw]:
+def messages_of(
+    request: ModelRequest, *, replay_reasoning: bool = True, marked: bool = False
+) -> list[msgspec.Raw]:
     """The conversation, each message as JSON. Pictures in tool results follow in a user message, since results
-    are text here."""
+    are text here. `marked` are the last of the system and the last two messages, for the cache."""
     system = [_raw({"role": "system", "content": text}) for text in request.system if text]
+    if marked:
+        each = _messages(request.turns, replay_reasoning=replay_reasoning)
+        ends = [_with_mark(message) for message in each[-MARKED_MESSAGES:]]
+        return [*system[:-1], *map(_with_mark, system[-1:]), *each[:-MARKED_MESSAGES], *ends]
     known, said = _settled(request.settled, replay_reasoning=replay_reasoning)
     return [*system, *known, *_messages(request.turns[said:], replay_reasoning=replay_reasoning)]
 
@@ -93,10 +92,21 @@ def _messages(turns: Sequence[Turn], *, replay_reasoning: bool) -> list[msgspec.
             message = turn.rendered[form] = _raw(_message(turn, replay_reasoning=replay_reasoning))
         messages.append(message)
         if isinstance(turn, ToolTurn) and turn.result.data:
-            shown += _media(turn.result)
+            shown += _pictures(turn.result)
     if shown:
         messages.append(_raw(_user(FOLLOWING, shown)))
     return messages
+
+
+def _with_mark(message: msgspec.Raw) -> msgspec.Raw:
+    """A mark on the last part of the content; a message without words has none."""
+    value: Json = msgspec.json.decode(message)
+    content = value.get("content")
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not parts or content == "":
+        return message
+    value["content"] = [*parts[:-1], parts[-1] | {"cache_control": {"type": "ephemeral"}}]
+    return _raw(value)
 
 
 def _raw(value: Json) -> msgspec.Raw:
@@ -111,7 +121,7 @@ def _message(turn: Turn, *, replay_reasoning: bool) -> Json:
             return _assistant(turn, replay_reasoning=replay_reasoning)
         case ToolTurn(result=result):
             content = result.content or (
-                "The file follows in the next message." if _media(result) else "(no output)"
+                "The file follows in the next message." if _pictures(result) else "(no output)"
             )
             return {"role": "tool", "tool_call_id": result.tool_call_id, "content": content}
 
@@ -134,24 +144,16 @@ def _user(text: str, files: Iterable[Binary]) -> Json:
 
 
 def _file_parts(file: Binary) -> list[Json]:
-    url = f"data:{file.mime_type};base64,{base64.b64encode(file.data).decode()}"
+    url = f"data:{file.mime_type};base64,{base64_of(file)}"
     if file.mime_type.startswith("image/"):
         return [{"type": "image_url", "image_url": {"url": url}}]
-    name = file.path.rpartition("/")[2] or "file"
     if file.mime_type == "application/pdf":
-        return [{"type": "file", "file": {"filename": name, "file_data": url}}]
-    return [{"type": "text", "text": f"[{name}, {file.mime_type}, cannot be shown to this model]"}]
+        return [{"type": "file", "file": {"filename": name_of(file), "file_data": url}}]
+    return [{"type": "text", "text": unshown(file)}]
 
 
-def _media(result: ToolResult) -> list[Binary]:
-    """The picture in a tool result; what is not base64 is left out."""
-    if not result.data or not result.mime_type.startswith("image/"):
-        return []
-    try:
-        data = base64.b64decode(result.data, validate=True)
-        return [Binary(path=result.name, mime_type=result.mime_type, data=data)]
-    except ValueError:
-        return []
+def _pictures(result: ToolResult) -> list[Binary]:
+    return [file for file in media_of(result) if file.mime_type.startswith("image/")]
 
 
 def _assistant(turn: AssistantTurn, *, replay_reasoning: bool) -> Json:
@@ -164,41 +166,5 @@ def _assistant(turn: AssistantTurn, *, replay_reasoning: bool) -> Json:
 
 
 def _call(call: ToolCall) -> Json:
-    function = {"name": call.name, "arguments": _arguments(call.input)}
+    function = {"name": call.name, "arguments": arguments_of(call.input)}
     return {"id": call.id, "type": "function", "function": function}
-
-
-def _arguments(text: str) -> str:
-    """Arguments that hosts accept: many refuse a whole conversation for one call that is not an object."""
-    try:
-        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeError):
-        return "{}"
-    return text
-
-
-def _reasoning(request: ModelRequest, settings: ProviderSettings) -> Json:
-    effort = request.settings.reasoning_effort
-    if not request.can_reason or effort is UNSET or not effort:
-        return {}
-    return (
-        {"reasoning": {"effort": effort}} if settings.type == "openrouter" else {"reasoning_effort": effort}
-    )
-
-
-def _with_options(body: Json, automatic: Json, settings: ProviderSettings, request: ModelRequest) -> Json:
-    """The body with what the config adds: the model's own options win over the provider's."""
-    chosen = request.settings.provider_options
-    extra: Json = {}
-    for options in (settings.extra_body, settings.provider_options, {} if chosen is UNSET else chosen):
-        extra = _deep(extra, options)
-    extra = {key: value for key, value in extra.items() if key not in OURS}
-    return _deep(_deep(body, automatic), extra)
-
-
-def _deep(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    merged = dict(base)
-    for key, value in over.items():
-        both = isinstance(merged.get(key), dict) and isinstance(value, dict)
-        merged[key] = _deep(merged[key], value) if both else value
-    return merged

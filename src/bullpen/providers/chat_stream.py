@@ -1,19 +1,17 @@
 """The stream of a chat completion, as our events. Knows bytes and lines, nothing of connections.
 
 This is the hottest loop of the server: one typed decoder reads each line, and only what does not fit it takes a
-slower way. Whatever a host sends, the outcome is events or `ProviderError`.
+slower way.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
-from bullpen.errors import ProviderError
 from bullpen.providers.base import (
     ModelEvent,
     ReasoningDelta,
@@ -24,14 +22,20 @@ from bullpen.providers.base import (
     ToolCallStarted,
     Usage,
 )
+from bullpen.providers.reading import (
+    MAX_ARGUMENT_CHARS,
+    MAX_CALLS,
+    AnswerReader,
+    count_in,
+    ended_early,
+    garbage,
+    list_in,
+    loads,
+    made_up_id,
+    text_in,
+)
+from bullpen.providers.refusals import error_in
 from bullpen.schema.message import FinishReason
-
-MAX_LINE_BYTES = 8 << 20
-"""A line that does not end. The longest honest ones are whole tool calls, far below this."""
-
-MAX_ARGUMENT_CHARS = 8 << 20
-MAX_CALLS = 128
-"""Calls in one step. More is a model that runs in circles."""
 
 REASONS: dict[str, FinishReason] = {
     "stop": "end_turn",
@@ -42,17 +46,6 @@ REASONS: dict[str, FinishReason] = {
     "length": "max_tokens",
     "content_filter": "content_filter",
 }
-
-RETRYABLE_TYPES = frozenset(
-    {
-        "server_error",
-        "internal_error",
-        "internal_server_error",
-        "overloaded_error",
-        "api_error",
-        "rate_limit_error",
-    }
-)
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -88,6 +81,7 @@ class _Usage(msgspec.Struct):
     completion_tokens: int | None = None
     prompt_tokens_details: _Cached | None = None
     prompt_cache_hit_tokens: int | None = None
+    cost: float | None = None
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -111,60 +105,32 @@ class _Call:
         self.size = 0
 
 
-class ChatStream:
-    """Takes bytes in, gives events out. `done` tells that nothing more is to come. What a host says is wrong goes
-    through `hide` first: it may repeat a secret."""
+class ChatStream(AnswerReader):
+    """What a host says is wrong goes through `hide` first: it may repeat a secret. `prices` says that its `cost` is in
+    dollars."""
 
-    def __init__(self, hide: Callable[[str], str] = str) -> None:
+    def __init__(self, hide: Callable[[str], str] = str, *, prices: bool = False) -> None:
+        super().__init__()
         self._hide = hide
-        self.done = False
-        self.finish = ""
-        self._rest: list[bytes] = []
-        self._rest_bytes = 0
-        self._events: list[ModelEvent] = []
+        self._prices = prices
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._is_reasoning = False
         self._usage = Usage()
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """The events in the next bytes. Raises `ProviderError`."""
-        lines = data.split(b"\n")
-        rest = lines.pop()
-        events: list[ModelEvent] = []
-        if lines and self._rest:
-            self._rest.append(lines[0])
-            lines[0] = b"".join(self._rest)
-            self._rest.clear()
-            self._rest_bytes = 0
-        if rest:
-            self._rest.append(rest)
-            self._rest_bytes += len(rest)
-            if self._rest_bytes > MAX_LINE_BYTES:
-                raise _garbage("a line does not end")
-        self._events = events
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._line(line[5:])
-            elif line.startswith(b"{"):
-                # Some hosts answer in plain JSON once something is wrong.
-                self._line(line)
-        return events
-
     def end(self) -> list[ModelEvent]:
-        """The last events, once the connection has ended or `done` is set. Raises `ProviderError`."""
         last = self.feed(b"\n") if self._rest and not self.done else []
         if not self.finish:
-            raise ProviderError(
-                "the model's answer ended early, without a finish reason",
-                title="Stream Transport Error",
-                retryable=True,
-            )
-        return [*last, *self._reasoning_end(), *self._finished_calls(), StepDone(self._reason(), self._usage)]
+            raise ended_early("a finish reason")
+        return [
+            *last,
+            *self._reasoning_end(),
+            *self._finished_calls(),
+            StepDone(self._reason(), self._counts()),
+        ]
 
     def whole(self, raw: bytes) -> list[ModelEvent]:
-        """The events of an answer that came in one piece, from a host that does not stream."""
-        value = _loads(raw)
+        value = loads(raw)
         choices = value.get("choices") if isinstance(value, dict) else None
         if isinstance(choices, list):
             for choice in choices:
@@ -183,7 +149,7 @@ class ChatStream:
                 return
             if not line.strip():
                 return
-            chunk = _lenient(_loads(line))
+            chunk = _lenient(loads(line))
         self._take(chunk)
 
     def _take(self, chunk: _Chunk) -> None:
@@ -225,10 +191,11 @@ class ChatStream:
             call.id = self._unused(call.id)
             self._events.append(ToolCallStarted(call.id, call.name))
         if function.arguments:
+            self.moved = True
             call.arguments.append(function.arguments)
             call.size += len(function.arguments)
             if call.size > MAX_ARGUMENT_CHARS:
-                raise _garbage("a tool call's arguments do not end")
+                raise garbage("a tool call's arguments do not end")
 
     def _call_of(self, part: _CallDelta, function: _Function) -> _Call:
         """The call that a piece belongs to.
@@ -241,7 +208,7 @@ class ChatStream:
         begins_another = bool(part.id and function.name and call and call.name and part.id != call.id)
         if call is None or begins_another:
             if len(self._calls) >= MAX_CALLS:
-                raise _garbage(f"more than {MAX_CALLS} tool calls in one step")
+                raise garbage(f"more than {MAX_CALLS} tool calls in one step")
             call = _Call(part.id or "")
             self._calls.append(call)
             self._by_index[index if part.index is not None else index + 1] = call
@@ -252,74 +219,43 @@ class ChatStream:
     def _unused(self, call_id: str) -> str:
         """The id, or a new one where it is missing or another call has it: results are paired by id."""
         taken = sum(1 for call in self._calls if call.name and call.id == call_id)
-        return call_id if call_id and taken <= 1 else f"call_{uuid4().hex}"
+        return call_id if call_id and taken <= 1 else made_up_id()
 
     def _finished_calls(self) -> Iterator[ToolCallDone]:
         for call in self._calls:
             if not call.name:
-                raise _garbage("a tool call has no name")
+                raise garbage("a tool call has no name")
             text = "".join(call.arguments)
             # A cut answer may have cut the arguments off as well; else no arguments mean an empty object.
             yield ToolCallDone(call.id, call.name, text or ("" if self.finish == "length" else "{}"))
 
+    def _counts(self) -> Usage:
+        return self._usage if self._prices else msgspec.structs.replace(self._usage, cost=None)
+
     def _reason(self) -> FinishReason:
-        return "tool_use" if self._calls else REASONS.get(self.finish, "unknown")
-
-
-def error_in(error: Any, hide: Callable[[str], str] = str) -> ProviderError:
-    """What a host said instead of going on."""
-    facts = error if isinstance(error, dict) else {}
-    kind, code = str(facts.get("type") or ""), facts.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else 0
-    retryable = kind in RETRYABLE_TYPES or status in (408, 409, 429) or status >= 500
-    return ProviderError(
-        hide(message_in(error)) or "the model's host reported an error", status=status, retryable=retryable
-    )
-
-
-def message_in(value: Any) -> str:
-    """The sentence in an error object, whatever its form."""
-    match value:
-        case str():
-            return value
-        case {"message": str(text)} if text:
-            return text
-        case {"error": inner} if inner:
-            return message_in(inner)
-        case {"detail": inner} if inner:
-            return message_in(inner)
-        case [first, *_]:
-            return message_in(first)
-    return ""
+        reason = REASONS.get(self.finish, "unknown")
+        return "tool_use" if self._calls and reason not in ("max_tokens", "content_filter") else reason
 
 
 def _usage(seen: _Usage, before: Usage) -> Usage:
-    """The counts so far; a later chunk without a number does not erase an earlier one."""
+    """The counts so far; a later chunk without a number, or with zeros, does not erase an earlier one."""
     details = seen.prompt_tokens_details or _Cached()
-    read = details.cached_tokens or seen.prompt_cache_hit_tokens or 0
-    write = details.cache_write_tokens or 0
-    prompt = seen.prompt_tokens
+    read = max(0, details.cached_tokens or seen.prompt_cache_hit_tokens or 0) or before.cache_read
+    write = max(0, details.cache_write_tokens or 0) or before.cache_write
     return Usage(
-        input=before.input if prompt is None else max(0, prompt - read - write),
-        output=before.output if seen.completion_tokens is None else max(0, seen.completion_tokens),
-        cache_read=max(0, read) or before.cache_read,
-        cache_write=max(0, write) or before.cache_write,
+        input=max(0, seen.prompt_tokens - read - write) if seen.prompt_tokens else before.input,
+        output=max(0, seen.completion_tokens or 0) or before.output,
+        cache_read=read,
+        cache_write=write,
+        cost=seen.cost if seen.cost is not None and 0 <= seen.cost < math.inf else before.cost,
     )
-
-
-def _loads(raw: bytes) -> Any:
-    try:
-        value = json.loads(raw.decode("utf-8", "replace"))
-    except (ValueError, RecursionError) as exc:
-        raise _garbage("the stream holds something that is not JSON") from exc
-    return value
 
 
 def _lenient(value: Any) -> _Chunk:
     """A chunk whose fields have unusual types; what makes no sense is left out."""
     if not isinstance(value, dict):
-        raise _garbage("the stream holds something that is no chunk")
-    choices = [_choice(c) for c in _list(value.get("choices")) if isinstance(c, dict)]
+        raise garbage("the stream holds something that is no chunk")
+    choices = [_choice(c) for c in list_in(value.get("choices")) if isinstance(c, dict)]
     return _Chunk(choices=choices, usage=_usage_of(value.get("usage")), error=value.get("error"))
 
 
@@ -327,16 +263,16 @@ def _choice(choice: dict[str, Any]) -> _Choice:
     delta = choice.get("delta")
     finish = choice.get("finish_reason")
     return _Choice(
-        delta=_delta(delta) if isinstance(delta, dict) else None, finish_reason=_text(finish) or None
+        delta=_delta(delta) if isinstance(delta, dict) else None, finish_reason=text_in(finish) or None
     )
 
 
 def _delta(delta: dict[str, Any]) -> _Delta:
-    calls = [_call_delta(c) for c in _list(delta.get("tool_calls")) if isinstance(c, dict)]
+    calls = [_call_delta(c) for c in list_in(delta.get("tool_calls")) if isinstance(c, dict)]
     return _Delta(
-        content=_text(delta.get("content")),
-        reasoning_content=_text(delta.get("reasoning_content")),
-        reasoning=_text(delta.get("reasoning")),
+        content=text_in(delta.get("content")),
+        reasoning_content=text_in(delta.get("reasoning_content")),
+        reasoning=text_in(delta.get("reasoning")),
         tool_calls=calls or None,
     )
 
@@ -349,40 +285,19 @@ def _call_delta(call: dict[str, Any]) -> _CallDelta:
         arguments = msgspec.json.encode(arguments).decode()
     return _CallDelta(
         index=index if isinstance(index, int) else None,
-        id=_text(call.get("id")) or None,
-        function=_Function(name=_text(facts.get("name")), arguments=_text(arguments)),
+        id=text_in(call.get("id")) or None,
+        function=_Function(name=text_in(facts.get("name")), arguments=text_in(arguments)),
     )
 
 
 def _usage_of(usage: Any) -> _Usage | None:
     if not isinstance(usage, dict):
         return None
-    details = usage.get("prompt_tokens_details")
+    details, cost = usage.get("prompt_tokens_details"), usage.get("cost")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     return _Usage(
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        prompt_tokens_details=_Cached(cached_tokens=_count(cached)),
-    )
-
-
-def _count(value: Any) -> int | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return int(value) if is_number and abs(value) < 1e15 else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    """Text, also from a list of text parts; half characters become the replacement sign."""
-    if isinstance(value, list):
-        return "".join(_text(v.get("text")) for v in value if isinstance(v, dict))
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
-
-
-def _garbage(what: str) -> ProviderError:
-    return ProviderError(
-        f"the model's answer cannot be read: {what}", title="Stream Transport Error", retryable=True
+        prompt_tokens=count_in(usage.get("prompt_tokens")),
+        completion_tokens=count_in(usage.get("completion_tokens")),
+        prompt_tokens_details=_Cached(cached_tokens=count_in(cached)),
+        cost=cost if isinstance(cost, float) else None,
     )

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 PACE_S = 0.03
 """Between two words: quick enough not to bore, slow enough to be seen streaming."""
 
+SLOWER = 14
+"""How many times slower the numbers come that are there to be interrupted: twenty of them in eight seconds."""
+
+NUMBERS = " ".join(map(str, range(1, 21))) + "\n\n"
+
 NOTE = "BULLPEN-TOUR.md"
 NOTE_TEXT = """\
 # A note from the Bullpen tour
@@ -53,6 +58,7 @@ Say one of these words and I will show you:
 - **run**: run a command
 - **question**: ask you something
 - **think**: think aloud
+- **count**: count slowly, so that you can cancel me
 - **attach**: how others join this session
 - **model**: how to use a real model
 - **tour**: begin again"""
@@ -62,6 +68,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the tour."""
 
     say: str
+    slowly: str = ""
+    """Said after the rest, slowly enough to be interrupted."""
     think: str = ""
     tool: str = ""
     input: dict[str, Any] = {}
@@ -97,6 +105,8 @@ class Demo:
                 yield ReasoningDelta(word.text)
             yield ReasoningDone()
         async for event in spoken(scene.say, self._pace_s):
+            yield event
+        async for event in spoken(scene.slowly, self._pace_s * SLOWER):
             yield event
         if scene.tool:
             call_id = f"tour_{uuid4().hex[:12]}"
@@ -159,7 +169,10 @@ def _tour(now: Moment) -> Scene:
             tool="write",
             input={"file_path": NOTE, "content": NOTE_TEXT},
         )
-    return Scene(say=f"{_about_writing(written)}{_attach(now).say}\n\n{WORDS}")
+    about = f"{_about_writing(written)}{_attach(now).say}\n\n"
+    if "question" not in now.offered:  # Nobody is there to press a key.
+        return Scene(say=f"{about}{WORDS}")
+    return Scene(say=f"{about}{WORDS}\n\n{STOP_ME}\n\n", slowly=NUMBERS)
 
 
 def _about(viewed: ToolResult | None) -> str:
@@ -252,6 +265,16 @@ def _question(now: Moment) -> Scene:
     )
 
 
+STOP_ME = (
+    "One last thing: whatever I do, anybody here can stop me. Press Ctrl-C, or Esc in a full screen, while I count; what I said stays, and "
+    "the next prompt goes on from there."
+)
+
+
+def _count(now: Moment) -> Scene:
+    return Scene(say=f"{STOP_ME}\n\n", slowly=NUMBERS)
+
+
 def _think(now: Moment) -> Scene:
     return Scene(
         think="Someone wants to see thinking. It is shown apart from the answer and folded away when it is over.",
@@ -289,6 +312,7 @@ PLAYS: tuple[tuple[str, Callable[[Moment], Scene]], ...] = (
     (r"attach|join|client|terminal|browser|others?", _attach),
     (r"models?|keys?|provider|config\w*", _model),
     (r"think\w*|reason\w*", _think),
+    (r"count\w*|cancel|stop", _count),
     (r"questions?|ask", _question),
     (r"run|shell|command|bash", _run),
     (r"write|create|edit|note", _write),

@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         self._parser: Any = None
         self._answered: asyncio.Future[tuple[int, Headers]] | None = None
         self._headers: Headers = []
-        self._head_bytes = 0
+        self._head_bytes = self._before_answer = 0
         self._pieces: list[bytes] = []
         self._unread = 0
         self._paused = False
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
     async def ask(self, head: bytes, body: bytes) -> tuple[int, Headers]:
         """Send the request; gives back the status and the header of the answer."""
         self._parser = httptools.HttpResponseParser(self)
-        self._headers, self._head_bytes = [], 0
+        self._headers, self._head_bytes, self._before_answer = [], 0, 0
         self._pieces, self._unread = [], 0
         self.is_complete = self._ends_with_connection = False
         self._quick_reads = 0
@@ -231,6 +231,13 @@ class Connection(asyncio.Protocol):
             # Nobody asked: whatever this is, the next answer must not begin with it.
             self.abort()
             return
+        if self._answered is not None and not self._answered.done():
+            # Counted here too: the parser tells of a header only when it is complete.
+            self._before_answer += len(data)
+            if self._before_answer > HEAD_BYTES + UNREAD_BYTES:
+                self._fail(httpx2.RemoteProtocolError("the head of the answer does not end"))
+                self._transport.abort()
+                return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
 from urllib.request import getproxies
 
 import httpx2
@@ -12,6 +16,22 @@ from bullpen.providers.direct import DirectTransport, Headers
 CONNECT_LIMIT_S = 10.0
 SEND_LIMIT_S = 60.0
 """A request may carry megabytes of pictures; a host that takes nothing for a minute is gone."""
+
+
+_opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened_responses", default=None)
+
+
+@asynccontextmanager
+async def hanging_up() -> AsyncIterator[None]:
+    """Closes at its end what was asked for inside: vendors' packages leave that to the garbage collector."""
+    opened: list[httpx2.Response] = []
+    _opened.set(opened)
+    try:
+        yield
+    finally:
+        _opened.set(None)
+        for response in opened:
+            await response.aclose()
 
 
 class ModelClient(httpx2.AsyncClient):
@@ -47,3 +67,14 @@ class ModelClient(httpx2.AsyncClient):
             )
         framing = [(b"Host", url.netloc), (b"Content-Length", b"%d" % len(body))]
         return await self._direct.send("POST", url, framing + headers, body, CONNECT_LIMIT_S)
+
+    def build_request(self, *args: Any, **kwargs: Any) -> httpx2.Request:
+        """With our limits: those of vendors' packages are other people's guesses."""
+        return super().build_request(*args, **(kwargs | {"timeout": self.timeout}))
+
+    async def send(self, *args: Any, **kwargs: Any) -> httpx2.Response:
+        response = await super().send(*args, **kwargs)
+        opened = _opened.get()
+        if opened is not None:
+            opened.append(response)
+        return response

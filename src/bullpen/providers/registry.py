@@ -21,10 +21,17 @@ _CHAT = "bullpen.providers.openai_compat:OpenAICompat"
 BUILT_IN = {
     "demo": "bullpen.providers.demo:Demo",
     "scripted": "bullpen.providers.scripted:Scripted",
-    "openai": _CHAT,
+    "anthropic": "bullpen.providers.anthropic:Anthropic",
+    "openai": "bullpen.providers.openai_responses:OpenAI",
+    "azure": "bullpen.providers.azure:Azure",
+    "bedrock": "bullpen.providers.bedrock:Bedrock",
+    "google": "bullpen.providers.gemini:Gemini",
+    "google-vertex": "bullpen.providers.vertex:Vertex",
     "openai-compat": _CHAT,
+    "copilot": "bullpen.providers.copilot:Copilot",
     "openrouter": _CHAT,
     "vercel": _CHAT,
+    "hyper": _CHAT,
     "litellm": _CHAT,
     "llamacpp": _CHAT,
     "lmstudio": _CHAT,
@@ -53,6 +60,10 @@ def build(settings: ProviderSettings, http: ModelClient) -> Provider:
         make: Any = getattr(import_module(module), name)
     else:
         make = _shipped(settings.type)
+    if settings.token or settings.key_source:
+        from bullpen.providers.renewing import Renewing
+
+        return Renewing(settings, http, make)
     provider: Provider = make(settings, http)
     return provider
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
 from bullpen.schema.wire import Wire
 
 
+class CostTier(Wire, frozen=True, kw_only=True):
+    """Prices of requests whose prompt has more than `above` tokens, in dollars per million."""
+
+    above: int
+    cost_per_1m_in: float = 0
+    cost_per_1m_out: float = 0
+    cost_per_1m_in_cached: float = 0
+    cost_per_1m_out_cached: float = 0
+
+
 class Model(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """`cost_per_1m_in_cached` is the price of writing to the cache, `cost_per_1m_out_cached` that of reading from it.
+
+    `default_max_tokens` is what an answer may have unless somebody asks for more, `max_output_tokens` the most."""
+
     id: str = ""
     name: str = ""
     cost_per_1m_in: float = 0
@@ -24,6 +38,15 @@ class Model(Wire, frozen=True, kw_only=True, omit_defaults=False):
     default_reasoning_effort: str | UnsetType = UNSET
     supports_attachments: bool = False
     options: dict[str, Any] | UnsetType = UNSET
+    max_output_tokens: int | UnsetType = UNSET
+    supports_tools: bool | UnsetType = UNSET
+    """Unset while nobody knows; a local server may say no."""
+    cost_tiers: tuple[CostTier, ...] | UnsetType = UNSET
+
+    def prices_at(self, prompt_tokens: int) -> Model | CostTier:
+        """The prices of a request with so long a prompt."""
+        reached = [tier for tier in self.cost_tiers or () if prompt_tokens > tier.above]
+        return max(reached, key=lambda tier: tier.above, default=self)
 
 
 class SelectedModel(Wire, frozen=True, kw_only=True, omit_defaults=False):
@@ -57,7 +80,26 @@ class CatalogueProvider(Wire, frozen=True, kw_only=True):
     type: str = ""
     default_large_model_id: str = ""
     default_small_model_id: str = ""
+    default_headers: dict[str, str] = field(default_factory=dict)
     models: tuple[Model, ...] = ()
+    missing: str = ""
+    """What has to be done before it can be used; empty when nothing has to."""
+
+
+Group = Literal["day", "session", "turn", "model", "person", "client", "agent", "tool", "purpose"]
+
+
+class SpentRow(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """What model calls cost, summed up for one `key`. `estimated` is how many of the calls were not counted by the vendor."""
+
+    key: str
+    calls: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float
+    estimated: int
 
 
 class VersionInfo(Wire, frozen=True, kw_only=True):

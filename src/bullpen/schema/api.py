@@ -92,7 +92,8 @@ class Attachment(Wire, frozen=True, kw_only=True):
 
 
 class NewPrompt(Wire, frozen=True, kw_only=True):
-    """`permissions` says how asks of this run are answered; `interactive: false` takes the question tool."""
+    """`permissions` says how asks of this run are answered; `interactive: false` takes the question tool. `when` is for a session
+    that is busy: `now` breaks the step off, `step` joins at the next one, `after` waits for the end of the turn."""
 
     session_id: str = ""
     prompt: str = ""
@@ -100,6 +101,7 @@ class NewPrompt(Wire, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
     permissions: Literal["ask", "allow", "deny", ""] = "ask"
     interactive: bool = True
+    when: Literal["", "now", "step", "after"] = ""
 
 
 class PromptAccepted(Wire, frozen=True, kw_only=True):
@@ -114,6 +116,16 @@ class Dropped(Wire, frozen=True, kw_only=True):
     """The queued prompts a cancel or a clear removed, in order."""
 
     dropped: tuple[str, ...]
+
+
+class NewPin(Wire, frozen=True, kw_only=True):
+    text: str = ""
+
+
+class Woken(Wire, frozen=True, kw_only=True):
+    """`woken` is false when the session was not waiting."""
+
+    woken: bool
 
 
 class QueueEdit(Wire, frozen=True, kw_only=True):
@@ -211,6 +223,54 @@ class RefreshOauth(Wire, frozen=True, kw_only=True):
 class ImportedToken(Wire, frozen=True, kw_only=True, omit_defaults=False):
     token: Any = None
     success: bool = False
+
+
+# Trust
+
+
+class TrustEffect(Wire, frozen=True, kw_only=True):
+    """One thing that a project's files would do. `line` is 0 where a file has no lines to speak of."""
+
+    kind: str
+    """`runs`, `connects`, `sets`, `allows`, `reads`, `instructs` or `broken`."""
+    setting: str
+    detail: str
+    file: str
+    line: int = 0
+
+
+class Trust(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """What a project asks for beyond the harmless, and whether it is in force.
+
+    `by_server` says that this server trusts every project; `fingerprint` is the hash of exactly these effects.
+    """
+
+    trusted: bool
+    by_server: bool = False
+    fingerprint: str = ""
+    settings: tuple[str, ...] = ()
+    effects: tuple[TrustEffect, ...] = ()
+
+
+class TrustGiven(Wire, frozen=True, kw_only=True):
+    """The fingerprint of what the person has seen; nothing else is trusted by it."""
+
+    fingerprint: str = ""
+
+
+class FavoriteModel(Wire, frozen=True, kw_only=True):
+    """`favorite` false takes the model from the favourites."""
+
+    provider: str = ""
+    model: str = ""
+    favorite: bool = True
+
+
+class RememberedModels(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """The models that were picked lately, by role, and those that somebody likes; newest first."""
+
+    recent: dict[str, tuple[SelectedModel, ...]]
+    favorites: tuple[SelectedModel, ...]
 
 
 # LSP and MCP

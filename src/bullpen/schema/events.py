@@ -23,8 +23,9 @@ from bullpen.schema.asks import (
     QuestionBatch,
     QuestionBatchNotification,
 )
+from bullpen.schema.choices import SessionChoices
 from bullpen.schema.message import EMPTY_MESSAGE, Message
-from bullpen.schema.session import FileVersion, Session
+from bullpen.schema.session import FileVersion, Pin, Session
 from bullpen.schema.wire import Wire
 
 Action = Literal["created", "updated", "deleted"]
@@ -53,7 +54,15 @@ class AgentEvent(Wire, frozen=True, kw_only=True):
 
 
 class ConfigChanged(Wire, frozen=True, kw_only=True):
+    """The configuration is another one, or could not become one: then `error` says why the last good one stays.
+
+    `reason` is `files` or `trust` where no client's call to the config was the cause.
+    """
+
     workspace_id: str
+    reason: str = ""
+    error: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class SkillsEvent(Wire, frozen=True, kw_only=True):
@@ -108,6 +117,29 @@ class QueueChanged(Wire, frozen=True, kw_only=True):
     prompts: tuple[QueuedPrompt, ...]
 
 
+class RunWaiting(Wire, frozen=True, kw_only=True):
+    """The model's host refused, and the turn waits before it asks again; `deleted` when it goes on or is over.
+    `until` is in seconds since the epoch."""
+
+    session_id: str
+    run_id: str = ""
+    reason: str
+    until: float
+    attempt: int
+    model: str = ""
+    provider: str = ""
+
+
+class Compacted(Wire, frozen=True, kw_only=True):
+    """From here on the model sees a summary instead of what was said before it; it can be undone."""
+
+    session_id: str
+    message_id: str
+    reason: Literal["asked", "full", "overflow"]
+    tokens_before: int
+    tokens_after: int
+
+
 Payload = (
     Message
     | Session
@@ -126,6 +158,10 @@ Payload = (
     | MessageDelta
     | Resync
     | QueueChanged
+    | SessionChoices
+    | RunWaiting
+    | Compacted
+    | Pin
 )
 
 KINDS: dict[type[Wire], str] = {
@@ -146,6 +182,10 @@ KINDS: dict[type[Wire], str] = {
     MessageDelta: "message_delta",
     Resync: "resync",
     QueueChanged: "queue_changed",
+    SessionChoices: "session_choices",
+    RunWaiting: "run_waiting",
+    Compacted: "session_compacted",
+    Pin: "session_pin",
 }
 """The wire's name of each payload class."""
 

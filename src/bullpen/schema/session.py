@@ -34,6 +34,16 @@ class Session(Wire, frozen=True, kw_only=True):
     attached_clients: Int64
 
 
+class Pin(Wire, frozen=True, kw_only=True):
+    """A note that every summary of its session carries word for word."""
+
+    id: str
+    session_id: str
+    text: str
+    author: str = ""
+    created_at: Int64
+
+
 class FileVersion(Wire, frozen=True, kw_only=True):
     """One state of a file that a session changed; version 0 is what stood there before."""
 

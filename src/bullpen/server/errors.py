@@ -7,9 +7,11 @@ from types import MappingProxyType
 
 from bullpen.errors import (
     BadRequest,
+    BudgetSpent,
     BullpenError,
     ConfigError,
     Conflict,
+    ContextFull,
     Forbidden,
     NotFound,
     ProviderError,
@@ -24,6 +26,7 @@ from bullpen.errors import (
     TooSlow,
     TurnCancelled,
     TurnStuck,
+    TurnTooLong,
     Unauthorized,
 )
 from bullpen.schema.api import ErrorBody
@@ -50,6 +53,9 @@ STATUSES: Mapping[type[BullpenError], int] = MappingProxyType(
         ProviderError: 502,
         ToolServerFailed: 502,
         TurnStuck: 502,
+        TurnTooLong: 502,
+        ContextFull: 502,
+        BudgetSpent: 402,
         ToolFailed: 400,
         TurnCancelled: 409,
         BullpenError: 500,

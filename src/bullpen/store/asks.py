@@ -80,10 +80,12 @@ async def answer(
     return ask
 
 
-async def close_turn(tx: Tx, workspace: str, turn: int) -> None:
-    """The turn is over: what it still asked dies, with a notice for every open dialog."""
+async def close_turn(tx: Tx, workspace: str, turn: int, *, session: str = "") -> None:
+    """The turn is over, or what one session had to do in it: what it still asked dies, with a notice for every open dialog."""
     rows = await tx.rows(_SELECT + " AND turn = $2 AND state = 'open' ORDER BY seq", workspace, turn)
     for ask in map(_ask, rows):
+        if session and ask.session != session:
+            continue
         await tx.run("UPDATE asks SET state = 'dead', answered_at = $2 WHERE id = $1", ask.id, tx.steady)
         await _notify(tx, workspace, ask, granted=False, by="")
 

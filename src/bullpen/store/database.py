@@ -36,6 +36,7 @@ from bullpen.store.reserve import Reserve
 from bullpen.store.sqlite import DISTRUSTED, Connections, File, Rewound, close, committed_frames, translate
 from bullpen.store.sqlite_tx import Units, drive
 from bullpen.store.tx import Work
+from bullpen.system.callbacks import allow_tasks_from_callbacks, take_back
 from bullpen.system.clock import Clock
 from bullpen.system.failpoints import hit
 from bullpen.system.tally import Tally
@@ -138,7 +139,10 @@ class Database:
         if self._closed:
             return
         self._closed = True
-        await asyncio.to_thread(self._end)
+        try:
+            await asyncio.to_thread(self._end)
+        finally:
+            take_back()
 
     def _end(self) -> None:
         """The writer goes last, and takes the write-ahead log with it."""
@@ -416,6 +420,7 @@ async def open_database(
     """
     file = File(path, migrations, vfs)
     connections = await asyncio.to_thread(file.open)
+    allow_tasks_from_callbacks()  # What follows a commit is called by the loop, and begins turns.
     return (kind or Database)(
         file,
         connections,

@@ -19,7 +19,7 @@ from bullpen.schema.message import (
     decode_message,
 )
 from bullpen.schema.wire import encode
-from bullpen.store import log, search, sessions
+from bullpen.store import log, natives, search, sessions
 from bullpen.store.tx import Row, Tx
 
 JOINED_CHUNKS = 128
@@ -221,6 +221,7 @@ async def user_json(tx: Tx, workspace: str, session: str | None) -> bytes:
 
 async def delete(tx: Tx, workspace: str, message: Message) -> None:
     await tx.run("DELETE FROM chunks WHERE message = $1", message.id)
+    await natives.forget(tx, message.id)
     await tx.run("DELETE FROM messages WHERE id = $1", message.id)
     await tx.run(
         "UPDATE sessions SET message_count = message_count - 1 WHERE workspace = $1 AND id = $2",
@@ -232,6 +233,7 @@ async def delete(tx: Tx, workspace: str, message: Message) -> None:
 
 async def forget_session(tx: Tx, workspace: str, session: str) -> None:
     await search.forget_session(tx, workspace, session)
+    await natives.forget_session(tx, workspace, session)
     await tx.run(
         "DELETE FROM chunks WHERE message IN (SELECT id FROM messages WHERE workspace = $1 AND session = $2)",
         workspace,

@@ -88,8 +88,47 @@ _SUPERSEDED = (
     "CREATE INDEX events_latest ON events (workspace, kind, key, seq) WHERE keep = 'latest' AND kind <> 'session'",
 )
 
+_ENGINE = (
+    # An answer in its vendor's form, for those that a message's parts cannot say in full.
+    """CREATE TABLE natives (
+        message TEXT PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, form TEXT NOT NULL,
+        content TEXT NOT NULL)""",
+    "CREATE INDEX natives_by_session ON natives (workspace, session)",
+    # What a session was told to do otherwise than its workspace: models, policy, budget.
+    """CREATE TABLE session_choices (
+        workspace TEXT NOT NULL, session TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (workspace, session))""",
+    # One row per model call. `root` is the session that a person sees, `tool` the call on whose behalf a sub-agent asked.
+    """CREATE TABLE ledger (
+        workspace TEXT NOT NULL, n BIGINT NOT NULL, at BIGINT NOT NULL, turn BIGINT NOT NULL,
+        root TEXT NOT NULL, session TEXT NOT NULL, author TEXT NOT NULL, client TEXT NOT NULL,
+        purpose TEXT NOT NULL, tool TEXT NOT NULL,
+        provider TEXT NOT NULL, model TEXT NOT NULL, input BIGINT NOT NULL, output BIGINT NOT NULL,
+        cache_read BIGINT NOT NULL, cache_write BIGINT NOT NULL, cost DOUBLE PRECISION NOT NULL,
+        estimated INTEGER NOT NULL, PRIMARY KEY (workspace, n))""",
+    "CREATE INDEX ledger_by_root ON ledger (workspace, root)",
+    "CREATE INDEX ledger_by_time ON ledger (workspace, at)",
+    # What a summary has to carry word for word.
+    """CREATE TABLE pins (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, text TEXT NOT NULL,
+        author TEXT NOT NULL, created_at BIGINT NOT NULL)""",
+    "CREATE INDEX pins_by_session ON pins (workspace, session)",
+    # A turn that waits for its model's host, and why.
+    """CREATE TABLE waits (
+        workspace TEXT NOT NULL, session TEXT NOT NULL, turn BIGINT NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (workspace, session))""",
+    # When a prompt wants to be heard: now, at the next step, or after the turn.
+    "ALTER TABLE prompts ADD COLUMN timing TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE prompts ADD COLUMN client TEXT NOT NULL DEFAULT ''",
+    # Which summary stood before this one: what undoing it goes back to.
+    """CREATE TABLE summaries (
+        message TEXT PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, previous TEXT NOT NULL,
+        prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT NULL)""",
+    "CREATE INDEX summaries_by_session ON summaries (workspace, session)",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
+    Migration("engine", (*_ENGINE, search.SMALLER)),
 )
 """Append only: a released step never changes."""

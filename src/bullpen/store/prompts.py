@@ -10,7 +10,7 @@ kind `summary` is a summary that was asked for; it takes its place in the sessio
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,9 @@ from bullpen.store.tx import Row, Tx
 
 State = Literal["accepted", "active", "done", "failed", "cancelled", "interrupted"]
 Kind = Literal["prompt", "summary"]
+Timing = Literal["", "now", "step", "after"]
+"""When it wants to be heard by a turn that is under way: now, at its next step, or after it. Without a word, a prompt with a run id
+of its caller's waits, and any other joins."""
 
 KEPT_PROMPTS = 10_000
 PRUNE_EVERY = 500
@@ -31,7 +34,7 @@ PRUNE_EVERY = 500
 _attachments = msgspec.json.Decoder(tuple[Attachment, ...])
 
 _SELECT = """SELECT seq, position, kind, session, author, run_id, own_run_id, permissions, interactive, text,
-    attachments, state, turn, attempts, queued, created_at FROM prompts WHERE workspace = $1"""
+    attachments, state, turn, attempts, queued, created_at, timing, client FROM prompts WHERE workspace = $1"""
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +56,14 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     queued: bool
     """It had to wait behind another, so the room was shown a queue with it in."""
     created_at: int
+    timing: Timing = ""
+    client: str = ""
 
     @property
     def folds(self) -> bool:
         """Whether it may share a turn. What the server did not survive once is tried again alone."""
-        return self.kind == "prompt" and not self.own_run_id and self.attempts <= 1
+        joins = self.timing in ("now", "step") or (not self.timing and not self.own_run_id)
+        return self.kind == "prompt" and joins and self.attempts <= 1
 
 
 class NewRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,11 +79,20 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True):
     permissions: str = "ask"
     interactive: bool = True
     attachments: tuple[Attachment, ...] = ()
+    timing: Timing = ""
+    client: str = ""
 
 
-async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
-    """Store the prompt; gives back its number and run id. A known idempotency key gives back those of
-    its first use, and nothing is stored."""
+class Accepted(NamedTuple):
+    """`is_new` is False where a known idempotency key gave back those of its first use, and nothing was stored."""
+
+    seq: int
+    run_id: str
+    is_new: bool = True
+
+
+async def accept(tx: Tx, workspace: str, new: NewRow) -> Accepted:
+    """Store the prompt."""
     if new.idempotency_key:
         known = await tx.row(
             "SELECT seq, run_id FROM prompts WHERE workspace = $1 AND idempotency_key = $2",
@@ -85,7 +100,7 @@ async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
             new.idempotency_key,
         )
         if known is not None:
-            return int(known[0]), str(known[1])
+            return Accepted(int(known[0]), str(known[1]), is_new=False)
     row = await tx.row(
         "UPDATE workspaces SET last_prompt = last_prompt + 1 WHERE id = $1 RETURNING last_prompt", workspace
     )
@@ -96,8 +111,9 @@ async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
     queued = await is_busy(tx, workspace, new.session)
     await tx.run(
         """INSERT INTO prompts (workspace, seq, position, kind, session, author, run_id, own_run_id, idempotency_key,
-               permissions, interactive, text, attachments, state, turn, attempts, queued, created_at, ended_at)
-           VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'accepted', 0, 1, $13, $14, 0)""",
+               permissions, interactive, text, attachments, state, turn, attempts, queued, created_at, ended_at,
+               timing, client)
+           VALUES ($1, $2, $17, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'accepted', 0, 1, $13, $14, 0, $15, $16)""",
         workspace,
         seq,
         new.kind,
@@ -112,10 +128,25 @@ async def accept(tx: Tx, workspace: str, new: NewRow) -> tuple[int, str]:
         encode(new.attachments),
         int(queued),
         tx.now,
+        new.timing,
+        new.client,
+        await _place_of(tx, workspace, new, seq),
     )
     if queued:
         await queue_changed(tx, workspace, new.session)
-    return seq, new.run_id
+    return Accepted(seq, new.run_id)
+
+
+async def _place_of(tx: Tx, workspace: str, new: NewRow, seq: int) -> float:
+    """Behind all others; what wants to be heard now goes before those that wait for a turn of their own."""
+    if new.timing != "now":
+        return seq
+    before = 0.0
+    for prompt in await waiting(tx, workspace, new.session):
+        if not prompt.folds:
+            return (before + prompt.position) / 2
+        before = prompt.position
+    return seq
 
 
 async def is_busy(tx: Tx, workspace: str, session: str) -> bool:
@@ -301,4 +332,6 @@ def _prompt(row: Row) -> Prompt:
         attempts=row[13],
         queued=bool(row[14]),
         created_at=row[15],
+        timing=row[16],
+        client=row[17],
     )

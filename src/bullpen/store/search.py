@@ -18,6 +18,10 @@ TABLES = (
 )
 
 
+SMALLER = "INSERT INTO message_search (message_search, rank) VALUES ('hashsize', 65536)"
+"""What a long message's words may take in memory before they are written; unset, a hundred thousand of them take 20 MiB."""
+
+
 async def index(tx: Tx, message_id: str, text: str) -> None:
     """Make a finished message findable; it never changes again."""
     if text:

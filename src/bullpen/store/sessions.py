@@ -155,6 +155,23 @@ async def set_summary(
     await changed(tx, workspace, session_id)
 
 
+async def restore_summary(
+    tx: Tx, workspace: str, session_id: str, message_id: str, prompt: int, completion: int
+) -> Session:
+    """The summary that stood before, or none, counts again."""
+    await tx.run(
+        f"""UPDATE sessions SET summary_message = $4, prompt_tokens = $5, completion_tokens = $6, {_TOUCH}
+            WHERE workspace = $1 AND id = $2""",
+        workspace,
+        session_id,
+        tx.now,
+        message_id,
+        prompt,
+        completion,
+    )
+    return await changed(tx, workspace, session_id)
+
+
 async def changed(tx: Tx, workspace: str, session_id: str) -> Session:
     """Log how the session looks now."""
     session = await get(tx, workspace, session_id)

@@ -3,6 +3,7 @@
 A thread asks the loop a question a few times a second and measures how long the answer takes: what any client
 would have waited at that moment. When no answer has come after `STALL_S`, the thread looks at what the loop's
 thread is doing and says so in the log, once a minute for each place. An idle server pays four wake-ups a second.
+Being awake anyway, the thread also sees to it now and then that freed memory goes back to the system.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bisect import bisect_left
 from pathlib import Path
 from types import FrameType
 
+from bullpen.system.memory import give_back
 from bullpen.system.tally import Tally
 
 log = logging.getLogger("bullpen.watchdog")
@@ -27,6 +29,8 @@ STALL_S = 0.1
 
 QUIET_S = 60.0
 """How long a place that was named is not named again."""
+
+GIVE_BACK_S = 30.0
 
 MOST_PLACES = 100
 """Places remembered; a server that is held in more than these has other troubles."""
@@ -87,9 +91,14 @@ class Watchdog:
     # The watching thread
 
     def _watch(self) -> None:
+        gave_back_at = time.monotonic()
         while not self._stop.wait(self._period_s):
             self._answered.clear()
             asked_at = time.monotonic()
+            if asked_at - gave_back_at > GIVE_BACK_S:
+                gave_back_at = asked_at
+                give_back()
+                asked_at = time.monotonic()
             try:
                 self._loop.call_soon_threadsafe(self._answer)
             except RuntimeError:  # The loop has ended.

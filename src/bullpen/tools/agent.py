@@ -1,4 +1,4 @@
-"""Give a task to a sub-agent that can only read."""
+"""Give a task to a sub-agent."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from bullpen.tools.base import Outcome, ToolContext, tool
 
 class AgentParams(Struct, frozen=True):
     prompt: Annotated[str, Meta(description="The task, complete in itself: the sub-agent sees nothing else.")]
+    agent: Annotated[
+        str, Meta(description="Which of the available agents to send; leave it out for one that only reads.")
+    ] = ""
 
 
 @tool(
@@ -26,7 +29,7 @@ class AgentParams(Struct, frozen=True):
 async def agent(params: AgentParams, ctx: ToolContext) -> Outcome:
     if not params.prompt.strip():
         raise ToolFailed("the prompt is empty")
-    answer = await ctx.delegate(params.prompt)
+    answer = await ctx.delegate(params.prompt, params.agent)
     if not answer.strip():
         raise ToolFailed("the sub-agent ended without an answer")
     return Outcome(content=answer)

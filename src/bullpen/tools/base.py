@@ -148,8 +148,8 @@ class ToolContext(Protocol):
         Raises `QuestionCancelled`."""
         ...
 
-    async def delegate(self, prompt: str) -> str:
-        """Run a sub-agent on the prompt and give back its last words."""
+    async def delegate(self, prompt: str, agent: str = "") -> str:
+        """Run a sub-agent on the prompt, the one of that name or one that only reads, and give back its last words."""
         ...
 
 

@@ -4,19 +4,25 @@ one, and turns that are under way keep the one they began with."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from bullpen.config import context
+from bullpen.config.agents import SubAgent
 from bullpen.config.places import Places
-from bullpen.config.settings import Settings
+from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.config.skills import Skill
 from bullpen.engine import prompt
 from bullpen.engine.hooks import Hooks
+from bullpen.errors import ToolFailed
 from bullpen.mcp.servers import McpServers
 from bullpen.providers.base import Provider
 from bullpen.system.coalesce import Coalesced
 from bullpen.tools.base import Tool
+
+Provide = Callable[[ProviderSettings], Awaitable[Provider]]
 
 
 class ConfiguredAgent:
@@ -27,9 +33,10 @@ class ConfiguredAgent:
         settings: Settings,
         hooks: Hooks,
         skills: Sequence[Skill],
+        sub_agents: Mapping[str, SubAgent],
         tools: Mapping[str, Tool],
         mcp: McpServers,
-        providers: Mapping[str, Provider],
+        provide: Provide,
         places: Places,
         env: Mapping[str, str],
     ) -> None:
@@ -37,17 +44,27 @@ class ConfiguredAgent:
         self.settings = settings
         self.hooks = hooks
         self.skills = skills
+        self.sub_agents = sub_agents
         self.skill_dirs = [s.folder for s in self._usable_skills()]
         self._tools = {n: t for n, t in tools.items() if n not in settings.disabled_tools}
         self._mcp = mcp
-        self._providers = providers
+        self._provide = provide
         self._places = places
         self._env = env
         # A hundred turns may begin at once, and all look at the same few files.
         self.system_prompt = Coalesced(lambda: asyncio.to_thread(self._system_prompt))
 
-    def provider(self, provider_id: str) -> Provider:
-        return self._providers[provider_id]
+    def says_the_same(self, other: ConfiguredAgent) -> bool:
+        """Whether the other one was made from the same words; what a project wants is told by its fingerprint."""
+        return (
+            msgspec.structs.replace(self.settings, wanted=())
+            == msgspec.structs.replace(other.settings, wanted=())
+            and self.skills == other.skills
+            and self.sub_agents == other.sub_agents
+        )
+
+    async def provider(self, provider_id: str) -> Provider:
+        return await self._provide(self.settings.providers[provider_id])
 
     def tools(self) -> Mapping[str, Tool]:
         return {**self._mcp.tools(), **self._tools}
@@ -57,15 +74,33 @@ class ConfiguredAgent:
         if not interactive:
             await self._mcp.settled()
 
-    async def task_prompt(self) -> str:
-        return prompt.task(self.root)
+    async def task_prompt(self, agent: SubAgent) -> str:
+        return prompt.task(self.root, agent.prompt)
+
+    def sub_agent(self, name: str) -> SubAgent:
+        """The one of that name with the model that it asks for. Raises `ToolFailed`."""
+        if not name:
+            return SubAgent()
+        found = self.sub_agents.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.sub_agents)) or "none"
+            raise ToolFailed(
+                f"There is no agent {name!r}. Available: {known}. Leave it out for one that only reads."
+            )
+        role = {"large": self.settings.large, "small": self.settings.small}.get(found.role)
+        return msgspec.structs.replace(found, model=role) if role is not None else found
 
     def _system_prompt(self) -> str:
         options = self.settings.options
         found = context.personal_context(options, self._places, root=self.root, env=self._env)
         found += context.project_context(self.root, options, home=self._places.home, env=self._env)
         skills = [(s.name, s.description, str(s.path)) for s in self._usable_skills() if s.model_invocable]
-        text = prompt.coder(self.root, context=[(str(p), t) for p, t in found], skills=skills)
+        text = prompt.coder(
+            self.root,
+            context=[(str(p), t) for p, t in found],
+            skills=skills,
+            agents=sorted((a.name, a.description) for a in self.sub_agents.values()),
+        )
         instructions = [
             f'<server name="{name}">\n{words}\n</server>' for name, words in self._mcp.instructions()
         ]

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bullpen.config.settings import ProviderSettings
+from bullpen.engine.history import Histories
 from bullpen.providers.base import Provider
 from bullpen.store.database import Database
 from bullpen.system.clock import Clock
 from bullpen.system.processes import Processes
 from bullpen.system.tally import Tally
+from bullpen.system.watch import Watcher
 from bullpen.tools.base import Tool
+from bullpen.workspace.models import Hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +27,16 @@ class Surroundings:
     tools: Callable[[], Mapping[str, Tool]]
     make_provider: Callable[[ProviderSettings], Provider]
     trusted: bool
+    """Whether every project counts as trusted."""
     detach_grace_s: float
     database: type[Database] = Database
+    histories: Histories = field(default_factory=Histories)
     tally: Tally = field(default_factory=Tally)
+    trust_file: Path | None = None
+    """Which projects the person who runs the server trusts."""
+    watcher: Watcher | None = None
+    """Tells of changed config files; without one they are read anew when a client asks."""
+    hosts: Hosts = field(default_factory=Hosts)
 
 
 @dataclass(frozen=True, kw_only=True)

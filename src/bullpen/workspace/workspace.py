@@ -10,35 +10,30 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-import msgspec
 from anyio.abc import TaskGroup
 
 from bullpen import __version__
 from bullpen.asks.permission import Permissions
-from bullpen.asks.question import Questions, open_asks_json
+from bullpen.asks.question import Questions
 from bullpen.broker.facts import Fact
 from bullpen.broker.feed import Feed
 from bullpen.config import write
-from bullpen.engine import queue
+from bullpen.engine.choices import Choices, models_in
+from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
-from bullpen.errors import AgentNotReady, BadRequest, GrantNotFound, WorkspaceClosing
+from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
 from bullpen.mcp.servers import McpServers
 from bullpen.schema import agent as nouns
 from bullpen.schema.agent import (
-    ZERO_TIME,
     AgentInfo,
-    CatalogueProvider,
     ClientInfo,
     Model,
-    QueuedPrompt,
     SelectedModel,
     SkillInfo,
-    rfc3339,
 )
 from bullpen.schema.api import (
     ConfigCompact,
@@ -46,41 +41,42 @@ from bullpen.schema.api import (
     ConfigRemove,
     ConfigSet,
     Dropped,
-    ImportedToken,
     NewPrompt,
     PermissionAnswer,
     PromptAccepted,
     ProviderKey,
     QuestionAnswer,
-    QueueEdit,
-    RefreshOauth,
-    SessionChange,
     ShellDone,
     ShellRun,
     SkillContent,
+    Woken,
 )
-from bullpen.schema.asks import Grant
+from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import KINDS, ConfigChanged
-from bullpen.schema.session import HistoryItem, SearchHit, Session
 from bullpen.schema.wire import Wire, encode
-from bullpen.store import asks, files, log, messages, prompts, search, sessions
+from bullpen.store import (
+    log,
+    prompts,
+    sessions,
+)
 from bullpen.store.prompts import NewRow
 from bullpen.store.store import Store
-from bullpen.store.tx import Tx, Work
 from bullpen.system.environment import tool_environment
-from bullpen.system.failpoints import hit
 from bullpen.system.jobs import Jobs
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.configuration import Configuration
+from bullpen.workspace.models import Models
 from bullpen.workspace.opening import Opening, Surroundings
 from bullpen.workspace.outside import OutsideServers
+from bullpen.workspace.records import Records
 from bullpen.workspace.shell import Shell
 from bullpen.workspace.trail import Trail
+from bullpen.workspace.upkeep import Upkeep
 
 T = TypeVar("T")
 
 
-class Workspace:
+class Workspace(Records):
     """Everything a client can do below `/workspaces/{id}`."""
 
     def __init__(
@@ -92,14 +88,12 @@ class Workspace:
         tasks: TaskGroup,
         claims: Claims,
     ) -> None:
-        self.id = opening.id
-        self.claims = claims
+        super().__init__(opening.id, opening.root, store, surroundings.clock, claims)
         self.outlive = False
         self.is_closing = False
         self.channels = opening.channels
         self._opening = opening
         self._with = surroundings
-        self._store = store
         self._feed = feed
         self._tasks = tasks
         self._tool_env: dict[str, str] = {}
@@ -112,17 +106,35 @@ class Workspace:
             data_dir=store.directory,
             env=opening.env,
             trusted=surroundings.trusted,
+            trust_file=surroundings.trust_file,
             tools=surroundings.tools,
             make_provider=surroundings.make_provider,
             processes=surroundings.processes,
             mcp=self._mcp,
         )
+        self.upkeep = Upkeep(
+            self._configuration,
+            surroundings.watcher,
+            workspace=opening.id,
+            take_up=self._follow_configuration,
+            announce=self._announce_config,
+        )
         self._permissions = Permissions(
             store, opening.id, skip=opening.yolo, allowed=lambda: self._configuration.settings.allowed_tools
+        )
+        self.models = Models(
+            settings=lambda: self._configuration.settings,
+            env=opening.env,
+            hosts=surroundings.hosts,
+            clock=surroundings.clock,
+            tasks=tasks,
+            changed=lambda: self.upkeep.reload(commands=False),
         )
         self._questions = Questions(store, opening.id)
         self._jobs = Jobs(self._tool_env, surroundings.processes)
         self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
+        self._choices = Choices(store, opening.id)
+        self._waits = Waits(store, opening.id)
         self._runner = Runner(
             Services(
                 store=store,
@@ -134,6 +146,9 @@ class Workspace:
                 permissions=self._permissions,
                 questions=self._questions,
                 jobs=self._jobs,
+                choices=self._choices,
+                waits=self._waits,
+                histories=surroundings.histories,
                 tally=surroundings.tally,
             ),
             tasks,
@@ -141,8 +156,11 @@ class Workspace:
 
     async def start(self) -> None:
         """Read the configuration and take up what was left to do."""
+        await self._choices.load()
         await self._configuration.reload()
+        await self._configuration.want(self._choices.providers())
         await self._follow_configuration()
+        self._tasks.start_soon(self.upkeep.follow_files)
 
     async def end_turns(self, *, drop_queue: bool) -> None:
         """Take no more prompts and store every turn's end, while everybody can still see it."""
@@ -206,15 +224,12 @@ class Workspace:
     def config(self) -> dict[str, Any]:
         return self._configuration.shown()
 
-    def providers(self) -> list[CatalogueProvider]:
-        return list(self._configuration.settings.offers)
-
     async def needs_init(self) -> bool:
         return await self._configuration.needs_init()
 
     async def mark_initialized(self) -> None:
         await self._configuration.mark_initialized()
-        await self._config_changed()
+        await self.upkeep.tell()
 
     def init_prompt(self) -> str:
         return self._configuration.init_prompt()
@@ -227,62 +242,23 @@ class Workspace:
 
     # Sessions and messages
 
-    async def sessions(self) -> list[Session]:
-        return [self._seen_now(s) for s in await self._read(lambda tx: sessions.top_level(tx, self.id))]
-
-    async def create_session(self, title: str) -> Session:
-        session = await self._write(lambda tx: sessions.create(tx, self.id, str(uuid.uuid4()), title))
-        hit("session-created")
-        return session
-
-    async def session(self, session_id: str) -> Session:
-        return self._seen_now(await self._read(lambda tx: sessions.get(tx, self.id, session_id)))
-
-    async def change_session(self, session_id: str, change: SessionChange) -> Session:
-        """Title and todos; todos only while the agent, which keeps them too, is not at work."""
-
-        async def work(tx: Tx) -> Session:
-            busy = (await sessions.get(tx, self.id, session_id)).is_busy
-            todos = None if busy else change.todos
-            return await sessions.change(tx, self.id, session_id, title=change.title, todos=todos)
-
-        session = await self._write(work)
-        hit("session-changed")
-        return session
-
     async def delete_session(self, session_id: str) -> None:
         await self._runner.delete_session(session_id)
+        self._choices.forget(session_id)
 
-    async def messages(self, session_id: str, *, limit: int = 0, before: str = "") -> bytes:
-        if not limit:
-            return await self._read(lambda tx: messages.list_json(tx, self.id, session_id))
-        return await self._read(lambda tx: messages.page_json(tx, self.id, session_id, limit, before))
+    async def choices(self, session_id: str) -> SessionChoices:
+        await self._read(lambda tx: sessions.get(tx, self.id, session_id))
+        return self._choices.of(session_id)
 
-    async def user_messages(self, session_id: str | None) -> bytes:
-        return await self._read(lambda tx: messages.user_json(tx, self.id, session_id))
-
-    async def search(self, query: str, limit: int) -> list[SearchHit]:
-        return await self._read(lambda tx: search.find(tx, self.id, query, limit))
-
-    async def history(self, session_id: str) -> list[HistoryItem]:
-        return await self._read(lambda tx: files.history(tx, self.id, session_id))
-
-    async def read_files(self, session_id: str) -> list[str]:
-        return await self._read(lambda tx: files.read_paths(tx, self.id, session_id))
-
-    async def mark_read(self, session_id: str, path: str) -> None:
-        absolute, at = str(self._opening.root / path), self._with.clock.time()
-
-        async def work(tx: Tx) -> None:
-            if await sessions.exists(tx, self.id, session_id):
-                await files.mark_read(tx, self.id, session_id, absolute, at)
-
-        await self._write(work)
-
-    async def last_read(self, session_id: str, path: str) -> str:
-        absolute = str(self._opening.root / path)
-        at = await self._read(lambda tx: files.read_at(tx, self.id, session_id, absolute))
-        return ZERO_TIME if at is None else rfc3339(int(at))
+    async def change_choices(self, session_id: str, change: ChoicesChange) -> SessionChoices:
+        """Models, policy and budget of one session; nobody else's change. Raises `BadRequest` for a model that is not there."""
+        named = models_in(change)
+        await self._configuration.want({model.provider for model in named if model.provider})
+        for model in named:
+            self._configuration.check_model(model)
+        chosen = await self._choices.change(session_id, change)
+        await self.models.remember(large=change.large, small=change.small)
+        return chosen
 
     # The agent
 
@@ -297,8 +273,7 @@ class Workspace:
     async def init_agent(self, interactive: bool) -> None:
         """Read the configuration again. `interactive` is a matter of each prompt, not of the workspace."""
         del interactive
-        await self._configuration.reload()
-        await self._follow_configuration()
+        await self.upkeep.reload()
         if not self._configuration.settings.is_ready:
             raise AgentNotReady
 
@@ -308,9 +283,11 @@ class Workspace:
     def default_small_model(self, provider_id: str) -> SelectedModel:
         return self._configuration.settings.default_small(provider_id)
 
-    async def accept(self, body: NewPrompt, *, idempotency_key: str, author: str) -> PromptAccepted:
+    async def accept(
+        self, body: NewPrompt, *, idempotency_key: str, author: str, client: str
+    ) -> PromptAccepted:
         """Once this returns, the prompt survives whatever happens."""
-        if not self._configuration.settings.is_ready:
+        if not self._is_ready(body.session_id):
             raise AgentNotReady
         if not body.prompt and not any(a.mime_type.startswith("text/") for a in body.attachments):
             raise BadRequest("prompt is empty")
@@ -327,57 +304,21 @@ class Workspace:
                 permissions=body.permissions or "ask",
                 interactive=body.interactive,
                 attachments=body.attachments,
+                timing=body.when,
+                client=client,
             )
         )
         return PromptAccepted(run_id=run_id)
 
-    async def agent_session(self, session_id: str) -> Session:
-        """Only id, title and busy are filled; an unknown session is an idle one without a title."""
-
-        async def work(tx: Tx) -> tuple[str, bool]:
-            if not await sessions.exists(tx, self.id, session_id):
-                return "", False
-            session = await sessions.get(tx, self.id, session_id)
-            return session.title, session.is_busy
-
-        title, busy = await self._read(work)
-        return Session(
-            id=session_id,
-            parent_session_id="",
-            title=title,
-            message_count=0,
-            prompt_tokens=0,
-            completion_tokens=0,
-            summary_message_id="",
-            cost=0,
-            created_at=0,
-            updated_at=0,
-            is_busy=busy,
-            attached_clients=0,
-        )
-
     async def cancel(self, session_id: str) -> Dropped:
         return Dropped(dropped=(await self._runner.cancel(session_id)).dropped)
 
-    async def queue(self, session_id: str) -> list[QueuedPrompt]:
-        return await self._read(lambda tx: queue.listed(tx, self.id, session_id))
-
-    async def clear_queue(self, session_id: str) -> Dropped:
-        return Dropped(dropped=await self._write(lambda tx: queue.clear(tx, self.id, session_id)))
-
-    async def edit_queued(self, session_id: str, seq: int, change: QueueEdit) -> QueuedPrompt:
-        if change.prompt is not None and not change.prompt:
-            raise BadRequest("prompt is empty")
-        edited = await self._write(lambda tx: queue.edit(tx, self.id, session_id, seq, change))
-        hit("queue-edited")
-        return edited
-
-    async def withdraw(self, session_id: str, seq: int) -> None:
-        await self._write(lambda tx: queue.withdraw(tx, self.id, session_id, seq))
-        hit("queue-withdrawn")
+    async def wake(self, session_id: str) -> Woken:
+        """Ask the model again now, instead of waiting longer."""
+        return Woken(woken=self._waits.end(session_id))
 
     async def summarize(self, session_id: str) -> None:
-        if not self._configuration.settings.is_ready:
+        if not self._is_ready(session_id):
             raise AgentNotReady
         await self._runner.summarize(session_id)
 
@@ -397,17 +338,7 @@ class Workspace:
 
     async def set_skip(self, skip: bool) -> None:
         self._permissions.skip = skip
-        await self._config_changed()
-
-    async def grants(self) -> list[Grant]:
-        return await self._read(lambda tx: asks.grants(tx, self.id))
-
-    async def revoke(self, grant_id: str) -> None:
-        if not await self._write(lambda tx: asks.revoke(tx, self.id, grant_id)):
-            raise GrantNotFound(grant_id)
-
-    async def asks(self) -> bytes:
-        return open_asks_json(await self._read(lambda tx: asks.all_open(tx, self.id)))
+        await self.upkeep.tell()
 
     async def answer_questions(self, answer: QuestionAnswer, by: str) -> bool:
         return await self._questions.answer(answer, by)
@@ -418,30 +349,25 @@ class Workspace:
     # Configuration
 
     async def config_set(self, body: ConfigSet) -> None:
-        await self._configure(body.scope, lambda file: write.set_value(file, body.key, body.value))
+        await self.upkeep.change(body.scope, lambda file: write.set_value(file, body.key, body.value))
 
     async def config_remove(self, body: ConfigRemove) -> None:
-        await self._configuration.remove(body.scope, body.key)
-        await self._follow_configuration()
-        await self._config_changed()
+        await self.upkeep.remove(body.scope, body.key)
 
     async def config_model(self, body: ConfigModel) -> None:
-        await self._configure(body.scope, lambda file: write.select_model(file, body.model_type, body.model))
-
-    async def config_compact(self, body: ConfigCompact) -> None:
-        await self._configure(body.scope, lambda file: write.set_compact(file, body.enabled))
-
-    async def provider_key(self, body: ProviderKey) -> None:
-        await self._configure(
-            body.scope, lambda file: write.set_provider_key(file, body.provider_id, body.kind, body.api_key)
+        await self.upkeep.change(
+            body.scope, lambda file: write.select_model(file, body.model_type, body.model)
         )
 
-    async def import_copilot(self) -> ImportedToken:
-        """There is no login here that a token could be imported from."""
-        return ImportedToken(token=None, success=False)
+    async def config_compact(self, body: ConfigCompact) -> None:
+        await self.upkeep.change(body.scope, lambda file: write.set_compact(file, body.enabled))
 
-    async def refresh_oauth(self, body: RefreshOauth) -> None:
-        raise BadRequest(f"provider {body.provider_id!r} has no OAuth login to refresh")
+    async def provider_key(self, body: ProviderKey) -> None:
+        """A login is kept for all workspaces, wherever it came from: it is renewed there."""
+        scope = write.GLOBAL if body.kind == "oauth" else body.scope
+        await self.upkeep.change(
+            scope, lambda file: write.set_provider_key(file, body.provider_id, body.kind, body.api_key)
+        )
 
     # Inside
 
@@ -451,32 +377,23 @@ class Workspace:
         self._tool_env.clear()
         self._tool_env |= tool_environment({**self._opening.env, **settings.env}, settings.secret_names)
         await self._mcp.reconcile(settings.mcp, settings.mcp_errors, self._tasks)
-        if settings.is_ready:
-            await self._runner.resume()
+        self.models.follow()
+        if settings.is_ready or (not settings.problems and self._choices.providers()):
+            await self._runner.resume(self._is_ready)
 
-    async def _configure(self, scope: int, write_to: Callable[[Path], write.Layer]) -> None:
-        await self._configuration.change(scope, write_to)
-        await self._follow_configuration()
-        await self._config_changed()
+    def _is_ready(self, session_id: str) -> bool:
+        """Whether a prompt of this session can be answered: by its own model, or by the workspace's."""
+        settings = self._configuration.settings
+        own = self._choices.of(session_id).large
+        return settings.is_ready or (not settings.problems and bool(own and own.model))
 
-    async def _config_changed(self) -> None:
-        changed = ConfigChanged(workspace_id=self.id)
+    async def _announce_config(self, changed: ConfigChanged) -> None:
         await self._write(lambda tx: log.append(tx, self.id, changed, "updated", key="config", keep="latest"))
-
-    def _seen_now(self, session: Session) -> Session:
-        """Who looks at a session is not stored, and may have changed while it was read."""
-        return msgspec.structs.replace(session, attached_clients=self.claims.attached_to(session.id))
 
     def _announce(self, payload: Wire) -> None:
         """Publish something that is only true now."""
         if not self.is_closing:
             self._store.publish([Fact(self.id, KINDS[type(payload)], "updated", "", encode(payload))])
-
-    async def _read(self, work: Work[T]) -> T:
-        return await self._store.read(work)
-
-    async def _write(self, work: Work[T], *, durable: bool = True) -> T:
-        return await self._store.write(work, durable=durable)
 
 
 @asynccontextmanager

@@ -96,7 +96,7 @@ async def test_an_answer_with_many_large_calls(tmp_path: Path, figure: Figure) -
 
 async def _open(tx: Tx, message: Message) -> None:
     row = NewRow(session=SESSION, text="go", run_id="r", own_run_id=True)
-    seq, _ = await prompts.accept(tx, WORKSPACE, row)
+    seq, *_ = await prompts.accept(tx, WORKSPACE, row)
     await prompts.activate(tx, WORKSPACE, seq, seq)
     await messages.insert(tx, WORKSPACE, message, turn=seq, live=OpenMessage(WORKSPACE, message, seq))
 

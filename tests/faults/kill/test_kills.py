@@ -87,5 +87,7 @@ def report(lives: Lives, figure: Figure, where: str) -> None:
 
 
 def _ms(values: list[float], percent: int) -> str:
+    if len(values) < 2:
+        return "of one" if values else "of none"
     cut = statistics.quantiles(values, n=100)[percent - 1]
     return f"{cut * 1000:.1f} ms"

@@ -130,7 +130,7 @@ class Machine(RuleBasedStateMachine):
     async def _accept(self, session: int, text: str, *, run_id: str, key: str) -> str:
         workspace = await self.room.workspace()
         body = NewPrompt(session_id=self.room.sessions[session], prompt=text, run_id=run_id)
-        return (await workspace.accept(body, idempotency_key=key, author="")).run_id
+        return (await workspace.accept(body, idempotency_key=key, author="", client="")).run_id
 
     @precondition(lambda self: self.keys)
     @rule(which=which_, session=sessions_, at_once=st.integers(1, 3))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from bullpen.schema.agent import AgentInfo, SelectedModel
-from bullpen.schema.api import AgentInit, Dropped, NewPrompt, PromptAccepted, ShellDone, ShellRun
+from msgspec import Meta
+
+from bullpen.schema.agent import AgentInfo, Group, SelectedModel, SpentRow
+from bullpen.schema.api import AgentInit, Dropped, NewPrompt, PromptAccepted, ShellDone, ShellRun, Woken
+from bullpen.schema.events import RunWaiting
 from bullpen.schema.session import Session
 from bullpen.server.routing import MAX_ATTACHED_BODY_BYTES, Author, Header, get, post
+
+Since = Annotated[int, Meta(ge=0)]
+"""Seconds since the epoch."""
 
 if TYPE_CHECKING:
     from bullpen.workspace.workspace import Workspace
@@ -30,9 +36,10 @@ async def accept_prompt(
     body: NewPrompt,
     idempotency_key: Annotated[str, Header("Idempotency-Key")] = "",
     author: Author = "",
+    client: Annotated[str, Header("Bullpen-Client-Id")] = "",
 ) -> PromptAccepted:
     """Accept a prompt. It is safe from here on; everything else comes as events."""
-    return await workspace.accept(body, idempotency_key=idempotency_key, author=author)
+    return await workspace.accept(body, idempotency_key=idempotency_key, author=author, client=client)
 
 
 @post("/v1/workspaces/{workspace_id}/agent/init", access="prompt")
@@ -69,6 +76,30 @@ async def cancel(workspace: Workspace, session_id: str) -> Dropped:
 async def summarize(workspace: Workspace, session_id: str) -> None:
     """Replace what was said so far by a summary; answers when it is written."""
     await workspace.summarize(session_id)
+
+
+@post("/v1/workspaces/{workspace_id}/agent/sessions/{session_id}/summarize/undo", access="prompt")
+async def undo_summary(workspace: Workspace, session_id: str) -> Session:
+    """Take the last summary back: the model sees again what it stands for."""
+    return await workspace.undo_summary(session_id)
+
+
+@get("/v1/workspaces/{workspace_id}/agent/waiting", access="watch")
+async def list_waiting(workspace: Workspace) -> list[RunWaiting]:
+    """List the turns that wait for their model's host, with the reason and until when."""
+    return await workspace.waiting()
+
+
+@post("/v1/workspaces/{workspace_id}/agent/sessions/{session_id}/wake", access="prompt")
+async def wake(workspace: Workspace, session_id: str) -> Woken:
+    """End a turn's wait: the model is asked again now."""
+    return await workspace.wake(session_id)
+
+
+@get("/v1/workspaces/{workspace_id}/agent/spending", access="watch")
+async def show_spending(workspace: Workspace, by: Group = "day", since: Since = 0) -> list[SpentRow]:
+    """Sum up what model calls cost since a time, by day, session, turn, model, person, agent, tool or purpose."""
+    return await workspace.spending(by, since)
 
 
 @post("/v1/workspaces/{workspace_id}/agent/sessions/{session_id}/shell", access="admin")

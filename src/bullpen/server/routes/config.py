@@ -1,4 +1,4 @@
-"""Changes to the configuration. Each one that succeeds is announced once as `config_changed`."""
+"""Changes to the configuration, and trust in a project. Each one that succeeds is announced once as `config_changed`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from bullpen.schema.api import (
     ImportedToken,
     ProviderKey,
     RefreshOauth,
+    Trust,
+    TrustGiven,
 )
-from bullpen.server.routing import post
+from bullpen.server.routing import delete, get, post
 
 if TYPE_CHECKING:
     from bullpen.workspace.workspace import Workspace
@@ -54,13 +56,31 @@ async def set_provider_key(workspace: Workspace, body: ProviderKey) -> None:
 @post("/v1/workspaces/{workspace_id}/config/import-copilot", access="admin")
 async def import_copilot(workspace: Workspace) -> ImportedToken:
     """Take over the token of another program, where there is one."""
-    return await workspace.import_copilot()
+    return await workspace.models.import_copilot()
 
 
 @post("/v1/workspaces/{workspace_id}/config/refresh-oauth", access="admin")
 async def refresh_oauth(workspace: Workspace, body: RefreshOauth) -> None:
     """Get a fresh token for a provider."""
-    await workspace.refresh_oauth(body)
+    await workspace.models.refresh_oauth(body)
+
+
+@get("/v1/workspaces/{workspace_id}/trust", access="watch")
+async def show_trust(workspace: Workspace) -> Trust:
+    """Show what the project's files would do, and whether a person lets them."""
+    return workspace.upkeep.trust()
+
+
+@post("/v1/workspaces/{workspace_id}/trust", access="admin")
+async def give_trust(workspace: Workspace, body: TrustGiven) -> Trust:
+    """Trust exactly what was shown with this fingerprint; 409 when it is something else by now."""
+    return await workspace.upkeep.give_trust(body.fingerprint)
+
+
+@delete("/v1/workspaces/{workspace_id}/trust", access="admin")
+async def revoke_trust(workspace: Workspace) -> Trust:
+    """Trust the project's files no longer. What a server trusts by itself stays trusted."""
+    return await workspace.upkeep.revoke_trust()
 
 
 def _check_key(body: ProviderKey) -> None:

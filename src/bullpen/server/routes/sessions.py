@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from bullpen.schema.api import NewSession, SessionChange
+from bullpen.schema.api import NewPin, NewSession, SessionChange
+from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.message import Message
-from bullpen.schema.session import SearchHit, Session
-from bullpen.server.routing import delete, get, post, put
+from bullpen.schema.session import Pin, SearchHit, Session
+from bullpen.server.routing import Author, delete, get, post, put
 
 if TYPE_CHECKING:
     from bullpen.workspace.workspace import Workspace
@@ -43,6 +44,36 @@ async def show_session(workspace: Workspace, session_id: str) -> Session:
 async def change_session(workspace: Workspace, session_id: str, body: SessionChange) -> Session:
     """Change title and todos. Counters, cost and summary are the server's."""
     return await workspace.change_session(session_id, body)
+
+
+@get("/v1/workspaces/{workspace_id}/sessions/{session_id}/choices", access="watch")
+async def show_choices(workspace: Workspace, session_id: str) -> SessionChoices:
+    """Show what this session does otherwise than its workspace."""
+    return await workspace.choices(session_id)
+
+
+@put("/v1/workspaces/{workspace_id}/sessions/{session_id}/choices", access="prompt")
+async def change_choices(workspace: Workspace, session_id: str, body: ChoicesChange) -> SessionChoices:
+    """Choose model, effort, policy and budget for this session alone; `null` takes a choice back."""
+    return await workspace.change_choices(session_id, body)
+
+
+@get("/v1/workspaces/{workspace_id}/sessions/{session_id}/pins", access="watch")
+async def list_pins(workspace: Workspace, session_id: str) -> list[Pin]:
+    """List the notes that summaries of this session carry word for word."""
+    return await workspace.pins(session_id)
+
+
+@post("/v1/workspaces/{workspace_id}/sessions/{session_id}/pins", access="prompt")
+async def add_pin(workspace: Workspace, session_id: str, body: NewPin, author: Author = "") -> Pin:
+    """Pin a note to the session."""
+    return await workspace.pin(session_id, body.text, author)
+
+
+@delete("/v1/workspaces/{workspace_id}/sessions/{session_id}/pins/{pin_id}", access="prompt")
+async def remove_pin(workspace: Workspace, session_id: str, pin_id: str) -> None:
+    """Take a note off again."""
+    await workspace.unpin(session_id, pin_id)
 
 
 @delete("/v1/workspaces/{workspace_id}/sessions/{session_id}", access="prompt")

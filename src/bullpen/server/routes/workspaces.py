@@ -8,7 +8,7 @@ import msgspec
 
 from bullpen.errors import BadRequest, StoreError, StoreFull
 from bullpen.schema import agent as nouns
-from bullpen.schema.api import CurrentSession, NewWorkspace
+from bullpen.schema.api import CurrentSession, FavoriteModel, NewWorkspace, RememberedModels
 from bullpen.server.exchange import Connection
 from bullpen.server.routes.system import valid_client_id
 from bullpen.server.routing import ClientId, Header, delete, get, post, stream
@@ -60,8 +60,20 @@ async def show_config(workspace: Workspace) -> dict[str, Any]:
 
 @get("/v1/workspaces/{workspace_id}/providers", access="watch")
 async def list_providers(workspace: Workspace) -> list[nouns.CatalogueProvider] | None:
-    """List the providers that could be configured."""
-    return workspace.providers() or None
+    """List the providers that could be configured, and the model servers that answer on this machine."""
+    return await workspace.models.offers() or None
+
+
+@get("/v1/workspaces/{workspace_id}/models", access="watch")
+async def list_remembered_models(workspace: Workspace) -> RememberedModels:
+    """List the models that were picked lately, and the favourites."""
+    return await workspace.models.remembered()
+
+
+@post("/v1/workspaces/{workspace_id}/models/favorite", access="admin")
+async def favor_model(workspace: Workspace, body: FavoriteModel) -> None:
+    """Add a model to the favourites, or take it from them."""
+    await workspace.models.favor(body)
 
 
 @get("/v1/workspaces/{workspace_id}/clients", access="watch")

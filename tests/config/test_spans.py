@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bullpen.config.settings import seconds
+from bullpen.config.spans import seconds
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_spans(written: float | str, span: float) -> None:
     assert seconds(written) == pytest.approx(span)
 
 
-@pytest.mark.parametrize("written", ["", "soon", "10 parsecs", "s"])
-def test_what_is_no_span(written: str) -> None:
+@pytest.mark.parametrize("written", ["", "soon", "10 parsecs", "s", -1, True, None, [], float("inf")])
+def test_what_is_no_span(written: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         seconds(written)

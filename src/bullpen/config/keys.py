@@ -1,0 +1,110 @@
+"""Credentials: which one a known provider wants, whether it is there, and what a login or a key that can be renewed is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from bullpen.config.clouds import CLOUDS, missing
+from bullpen.config.expand import expand
+from bullpen.config.shape import ProviderEntry
+from bullpen.schema.wire import Wire
+
+OVERRIDES = ("CRUSH_", "BULLPEN_")
+"""`BULLPEN_OPENAI_API_KEY` stands in for `OPENAI_API_KEY` in the settings of providers."""
+
+
+EARLY_SHARE = 0.1
+EARLY_S = 30.0
+"""A token counts as expired a tenth of its life, and at least this long, before it does: a request may take a while."""
+
+
+class Token(Wire, frozen=True, kw_only=True):
+    """`client` names the login that knows how to renew it; without one, `token_url` is asked by the rules of OAuth.
+
+    `endpoint` is where the host wants to be talked to by the bearer of this token."""
+
+    access_token: str
+    refresh_token: str = ""
+    expires_in: int = 0
+    expires_at: int = 0
+    client: str = ""
+    token_url: str = ""
+    client_id: str = ""
+    endpoint: str = ""
+
+    def __repr__(self) -> str:
+        """Without what is secret."""
+        return f"Token(client={self.client!r}, expires_at={self.expires_at})"
+
+    def is_stale(self, now: float) -> bool:
+        """Whether it has to be renewed before it is used. One that does not say when it ends never has to."""
+        return bool(self.expires_at) and now >= self.expires_at - max(self.expires_in * EARLY_SHARE, EARLY_S)
+
+    @property
+    def can_be_renewed(self) -> bool:
+        return bool(self.refresh_token and (self.client or self.token_url))
+
+
+def token_of(record: Mapping[str, Any]) -> Token | None:
+    """The record as it stands in a config; None when there is no login."""
+    try:
+        return msgspec.convert(record, Token) if record.get("access_token") else None
+    except msgspec.ValidationError:
+        return None
+
+
+class KeySource:
+    """A key that a command prints, so that it can be had anew. Two are the same when their templates are."""
+
+    def __init__(self, template: str, read: Callable[[], str]) -> None:
+        """`read` runs the command: it blocks, and raises `ConfigError`."""
+        self._template = template
+        self.read = read
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeySource) and self._template == other._template
+
+    def __hash__(self) -> int:
+        return hash(self._template)
+
+
+class Known(Protocol):
+    @property
+    def type(self) -> str: ...
+    @property
+    def api_key(self) -> str: ...
+    @property
+    def api_endpoint(self) -> str: ...
+
+
+def overridden(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment as the settings of providers see it."""
+    seen = dict(env)
+    for prefix in OVERRIDES:
+        seen |= {name.removeprefix(prefix): text for name, text in env.items() if name.startswith(prefix)}
+    return seen
+
+
+def has_key(known: Known, env: Mapping[str, str]) -> bool:
+    """Whether there is any sign of a credential for the provider."""
+    if known.api_key:
+        return bool(_value(known.api_key, env))
+    return known.type in CLOUDS and not missing(known.type, ProviderEntry(), "", "", env)
+
+
+def advice(known: Known, env: Mapping[str, str]) -> str:
+    """What has to be done before the provider can be used; empty when nothing has to."""
+    if known.type == "copilot":
+        return "log in with 'bullpen login copilot'"
+    key, url = _value(known.api_key, env), _value(known.api_endpoint, env)
+    lacking = [name for name, has in ((known.api_key, key), (known.api_endpoint, url)) if name and not has]
+    if lacking:
+        return f"set {' and '.join(template.strip('${}') for template in lacking)}"
+    return missing(known.type, ProviderEntry(), key, url, env).partition("; ")[2]
+
+
+def _value(template: str, env: Mapping[str, str]) -> str:
+    return expand(template, env).value

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bullpen.config import catalogue
+from bullpen.config.expand import Remembering
+from bullpen.config.usable import Usable, usable
+
+
+def prepared(kind: str, env: dict[str, str], **facts: Any) -> Usable:
+    configured = {"x": {"type": kind, "models": [{"id": "m"}], **facts}}
+    known = catalogue.load()
+    return usable(
+        configured,
+        (),
+        env,
+        run=Remembering(lambda command: "", {}),
+        known=known,
+        discovered={},
+        named={},
+        types=None,
+        token_file=Path("/nonexistent"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "env", "facts", "sentence"),
+    [
+        ("google", {}, {}, "it has no key; set GEMINI_API_KEY or its api_key"),
+        ("azure", {}, {}, "it has no address; set AZURE_OPENAI_API_ENDPOINT or its base_url"),
+        (
+            "azure",
+            {"AZURE_OPENAI_API_ENDPOINT": "https://x.openai.azure.com"},
+            {},
+            "it has no key; set AZURE_OPENAI_API_KEY or its api_key",
+        ),
+        (
+            "google-vertex",
+            {"VERTEXAI_LOCATION": "global"},
+            {},
+            "it has no project; set VERTEXAI_PROJECT or its provider_options.project",
+        ),
+        (
+            "google-vertex",
+            {"VERTEXAI_PROJECT": "p"},
+            {},
+            "it has no location; set VERTEXAI_LOCATION or its provider_options.location",
+        ),
+        ("bedrock", {}, {}, "it has no AWS credentials; set AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE or"),
+        ("bedrock", {"AWS_ACCESS_KEY_ID": "A"}, {}, "it has no AWS credentials"),
+    ],
+)
+def test_what_is_missing_is_said_with_the_next_step(
+    tmp_path: Path, kind: str, env: dict[str, str], facts: dict[str, Any], sentence: str
+) -> None:
+    found = prepared(kind, {"HOME": str(tmp_path), **env}, **facts)
+    assert found.providers == {}
+    assert found.warnings[0].startswith(f"provider 'x' is left out: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "env", "facts", "expected"),
+    [
+        ("google", {"GEMINI_API_KEY": "k"}, {}, ("k", "", {})),
+        ("google", {"GOOGLE_API_KEY": "k"}, {}, ("k", "", {})),
+        ("openai", {}, {"api_key": "k"}, ("k", "https://api.openai.com/v1", {})),
+        (
+            "azure",
+            {
+                "AZURE_OPENAI_API_KEY": "k",
+                "AZURE_OPENAI_ENDPOINT": "https://x",
+                "OPENAI_API_VERSION": "2025-01-01",
+            },
+            {},
+            ("k", "https://x", {"OPENAI_API_VERSION": "2025-01-01"}),
+        ),
+        (
+            "google-vertex",
+            {"VERTEXAI_PROJECT": "p", "OTHER": "o"},
+            {"provider_options": {"location": "global"}},
+            ("", "", {"VERTEXAI_PROJECT": "p"}),
+        ),
+        ("bedrock", {"AWS_REGION": "eu-north-1"}, {}, ("", "", {"AWS_REGION": "eu-north-1"})),
+        (
+            "bedrock",
+            {"BULLPEN_AWS_PROFILE": "work", "AWS_PROFILE": "home"},
+            {},
+            ("", "", {"AWS_PROFILE": "work"}),
+        ),
+        ("bedrock", {}, {"api_key": "ABSKx"}, ("ABSKx", "", {})),
+        ("bedrock", {}, {"aws_auth_refresh": "aws sso login"}, ("", "", {})),
+    ],
+)
+def test_a_provider_is_given_what_its_vendor_looks_at_and_nothing_else(
+    tmp_path: Path,
+    kind: str,
+    env: dict[str, str],
+    facts: dict[str, Any],
+    expected: tuple[str, str, dict[str, str]],
+) -> None:
+    found = prepared(kind, {"HOME": str(tmp_path), **env}, **facts)
+    assert found.warnings == ()
+    settings = found.providers["x"]
+    assert (settings.api_key, settings.base_url, settings.environment) == expected
+    assert settings.aws_auth_refresh == facts.get("aws_auth_refresh", "")
+
+
+def test_a_file_of_aws_is_a_sign_of_credentials(tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws/credentials").write_text("[default]\n")
+    assert list(prepared("bedrock", {"HOME": str(tmp_path)}).providers) == ["x"]

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+import trustme
+from tests.providers.conftest import TOOL, Exchange, FakeHost, ask, collect
+from tests.providers.vendors import speak
+from tests.providers.wires import ConverseWire, say
+
+from bullpen.config.settings import ProviderSettings
+from bullpen.errors import ProviderError
+from bullpen.providers.base import TextDelta
+from bullpen.providers.bedrock import Bedrock
+from bullpen.providers.http import ModelClient
+from bullpen.schema.agent import SelectedModel
+
+WIRE = ConverseWire()
+CLAUDE = "us.anthropic.claude-opus-4-6-v1"
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "aws-secret-0123456789"}
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(autouse=True)
+def _no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this machine's is used."""
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+
+def bedrock(host: FakeHost, http: ModelClient, environment: dict[str, str], **facts: Any) -> Bedrock:
+    plain = {"id": "bedrock", "type": "bedrock", "base_url": host.url, "environment": environment}
+    return Bedrock(ProviderSettings(**(plain | facts)), http)
+
+
+async def hello(exchange: Exchange) -> None:
+    await speak(exchange, WIRE, WIRE.answer(say("hi")))
+
+
+def region_in(exchange: Exchange) -> str:
+    return exchange.headers["authorization"].split("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("known", "facts", "name", "region"),
+    [
+        ({"AWS_REGION": "eu-north-1", "AWS_DEFAULT_REGION": "us-west-2"}, {}, CLAUDE, "eu-north-1"),
+        ({"AWS_DEFAULT_REGION": "us-west-2"}, {}, CLAUDE, "us-west-2"),
+        (
+            {"AWS_REGION": "eu-north-1"},
+            {"provider_options": {"region": "ap-south-1"}},
+            CLAUDE,
+            "ap-south-1",
+        ),
+        ({}, {}, CLAUDE, "us-east-1"),
+        ({}, {}, "eu.anthropic.claude-opus-4-6-v1", "eu-west-1"),
+    ],
+)
+async def test_the_region(
+    host: FakeHost, http: ModelClient, known: dict[str, str], facts: Any, name: str, region: str
+) -> None:
+    host.will(hello)
+    await collect(bedrock(host, http, KEYS | known, **facts).stream(ask(model=name)))
+    assert region_in(host.exchanges[0]) == region
+    assert "region" not in json.dumps(host.exchanges[0].json)
+
+
+async def test_a_profile_of_the_workspace(host: FakeHost, http: ModelClient, tmp_path: Path) -> None:
+    """The files and the profile that the workspace's environment names, not the server's."""
+    credentials, config = tmp_path / "credentials", tmp_path / "config"
+    credentials.write_text("[work]\naws_access_key_id = AKIAWORK\naws_secret_access_key = s\n")
+    config.write_text("[profile work]\nregion = sa-east-1\n")
+    host.will(hello)
+    known = {"AWS_SHARED_CREDENTIALS_FILE": str(credentials), "AWS_CONFIG_FILE": str(config)}
+    await collect(bedrock(host, http, known | {"AWS_PROFILE": "work"}).stream(ask(model=CLAUDE)))
+    assert "Credential=AKIAWORK/" in host.exchanges[0].headers["authorization"]
+    assert region_in(host.exchanges[0]) == "sa-east-1"
+
+
+@pytest.fixture
+async def tls_host(tmp_path: Path) -> AsyncIterator[tuple[FakeHost, Path]]:
+    """Amazon's package sends a bearer token over TLS only."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    bundle = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(bundle)
+    fake = FakeHost()
+    server = await asyncio.start_server(fake.serve, "127.0.0.1", 0, ssl=context)
+    fake.url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    yield fake, bundle
+    server.close()
+    for exchange in fake.exchanges:
+        exchange.cut(reset=True)
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+async def test_a_bearer_token(tls_host: tuple[FakeHost, Path], http: ModelClient, by_variable: bool) -> None:
+    host, bundle = tls_host
+    host.will(lambda exchange: exchange.plain(403, {"message": "ABSK-secret-token is not known"}))
+    known = {"AWS_CA_BUNDLE": str(bundle)}
+    known |= {"AWS_BEARER_TOKEN_BEDROCK": "ABSK-secret-token"} if by_variable else {}
+    model = bedrock(host, http, known, api_key="" if by_variable else "ABSK-secret-token")
+    with pytest.raises(ProviderError) as caught:
+        await collect(model.stream(ask(model=CLAUDE)))
+    assert host.exchanges[0].headers["authorization"] == "Bearer ABSK-secret-token"
+    assert caught.value.details == "… is not known; check the credentials of provider 'bedrock'"
+
+
+async def test_a_bearer_token_needs_tls(host: FakeHost, http: ModelClient) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await collect(bedrock(host, http, {}, api_key="ABSK-secret-token").stream(ask(model=CLAUDE)))
+    assert caught.value.details.startswith("Bedrock cannot be asked: ")
+    assert "HTTPS" in caught.value.details
+    assert not caught.value.retryable
+
+
+async def test_what_the_host_is_sent(host: FakeHost, http: ModelClient) -> None:
+    """Thinking and the config's fields beside each other; tools, system and conversation marked for the cache."""
+    host.will(hello)
+    model = bedrock(host, http, KEYS, extra_body={"custom": 1})
+    settings = SelectedModel(reasoning_effort="low", temperature=0.5)
+    await collect(
+        model.stream(ask(model=CLAUDE, can_reason=True, settings=settings, tools=(TOOL,), max_tokens=9))
+    )
+    sent = host.exchanges[0].json
+    assert sent["additionalModelRequestFields"] == {
+        "custom": 1,
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "low"},
+    }
+    assert sent["inferenceConfig"] == {"maxTokens": 9}
+    point = {"cachePoint": {"type": "default"}}
+    assert sent["system"] == [{"text": "Be kind."}, point]
+    assert sent["messages"][0]["content"][-1] == point
+    assert sent["toolConfig"]["tools"][-1] == point
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "retryable"),
+    [
+        ("throttlingException", 429, True),
+        ("internalServerException", 500, True),
+        ("validationException", 400, False),
+    ],
+)
+async def test_a_failure_in_the_middle(
+    host: FakeHost, http: ModelClient, kind: str, status: int, retryable: bool
+) -> None:
+    pieces = [*WIRE.answer(say("hi"))[:2], WIRE.failure(kind, "it did not work")]
+    host.will(lambda exchange: speak(exchange, WIRE, pieces))
+    with pytest.raises(ProviderError) as caught:
+        await collect(bedrock(host, http, KEYS).stream(ask(model=CLAUDE)))
+    error = caught.value
+    assert (error.details, error.status, error.retryable) == ("it did not work", status, retryable)
+
+
+async def test_nobody_is_logged_in(host: FakeHost, http: ModelClient) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await collect(bedrock(host, http, {}).stream(ask(model=CLAUDE)))
+    assert caught.value.details.startswith("AWS does not know who asks: Unable to locate credentials; log in")
+    assert (caught.value.kind, caught.value.retryable) == ("auth", False)
+
+
+async def test_without_the_extra(host: FakeHost, http: ModelClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ProviderError, match=r"not installed; run: pip install 'bullpen\[bedrock\]'"):
+        await collect(bedrock(host, http, KEYS).stream(ask(model=CLAUDE)))
+
+
+async def test_an_unknown_profile(host: FakeHost, http: ModelClient) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await collect(bedrock(host, http, {"AWS_PROFILE": "gone"}).stream(ask(model=CLAUDE)))
+    assert caught.value.details == "Bedrock cannot be asked: The config profile (gone) could not be found"
+
+
+async def test_an_expired_login_is_renewed_once(host: FakeHost, http: ModelClient, tmp_path: Path) -> None:
+    """The command writes new credentials; all who wait for it go on with them."""
+    credentials, ran = tmp_path / "credentials", tmp_path / "ran"
+    credentials.write_text("[default]\naws_access_key_id = AKIAOLD\naws_secret_access_key = s\n")
+
+    async def by_key(exchange: Exchange) -> None:
+        if "AKIAOLD" in exchange.headers["authorization"]:
+            headers = {"x_amzn_errortype": "ExpiredTokenException"}
+            await exchange.plain(403, {"message": "The security token has expired"}, **headers)
+        else:
+            await hello(exchange)
+
+    host.will(by_key)
+    command = f"echo x >>{shlex.quote(str(ran))}; sed -i s/AKIAOLD/AKIANEW/ {shlex.quote(str(credentials))}"
+    model = bedrock(host, http, {"AWS_SHARED_CREDENTIALS_FILE": str(credentials)}, aws_auth_refresh=command)
+    answers: list[Any] = []
+
+    async def one() -> None:
+        answers.append((await collect(model.stream(ask(model=CLAUDE))))[0])
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(one)
+    assert answers == [TextDelta("hi")] * 3
+    assert ran.read_text() == "x\n"
+
+
+async def test_a_renewal_that_fails(host: FakeHost, http: ModelClient) -> None:
+    command = "echo open https://example.com/login; echo no such person; exit 3"
+    with pytest.raises(ProviderError) as caught:
+        await collect(bedrock(host, http, {}, aws_auth_refresh=command).stream(ask(model=CLAUDE)))
+    assert caught.value.details == "aws_auth_refresh failed with status 3: no such person"
+
+
+async def test_more_streams_than_threads(host: FakeHost, http: ModelClient) -> None:
+    """Each stream brings its own thread: none waits for another, and others' threads stay theirs."""
+    count = int(anyio.to_thread.current_default_thread_limiter().total_tokens) + 10
+    begun = 0
+    all_here = anyio.Event()
+
+    async def together(exchange: Exchange) -> None:
+        nonlocal begun
+        begun += 1
+        if begun == count:
+            all_here.set()
+        await all_here.wait()
+        await hello(exchange)
+
+    host.will(together)
+    model, answers = bedrock(host, http, KEYS), []
+
+    async def one() -> None:
+        answers.append((await collect(model.stream(ask(model=CLAUDE))))[0])
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(one)
+    assert answers == [TextDelta("hi")] * count
+    assert anyio.to_thread.current_default_thread_limiter().total_tokens == count - 10
