@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -29,10 +30,15 @@ def test_when_all_have_taken_it_back_another_loop_can_run() -> None:
     async def nothing() -> int:
         return 7
 
-    for _ in range(2):
-        allow_tasks_from_callbacks()
-    take_back()
-    with pytest.raises(RuntimeError, match="Already running"):
-        anyio.run(nothing)
-    take_back()
-    assert anyio.run(nothing) == 7
+    def ask_twice() -> None:
+        for _ in range(2):
+            allow_tasks_from_callbacks()
+        take_back()
+        with pytest.raises(RuntimeError, match="Already running"):
+            anyio.run(nothing)
+        take_back()
+        assert anyio.run(nothing) == 7
+
+    # A thread of its own: in this one a loop of another test may still be open.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(ask_twice).result()

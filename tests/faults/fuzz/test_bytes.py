@@ -163,30 +163,33 @@ async def test_slowloris(target: Target, figure: Figure) -> None:
 
 
 async def drip(path: str, data: bytes) -> int:
-    """A request in small bits, for as long as the server takes it; gives back the status of the answer."""
-    reader, writer = await asyncio.open_unix_connection(path)
-    answer = asyncio.create_task(everything(reader))
-    head, _, rest = data.partition(b"\r\n\r\n") if b"POST" in data else (data[:30], b"", data[30:])
-    try:
-        writer.write(head + (b"\r\n\r\n" if b"POST" in data else b""))
-        for byte in rest:
-            writer.write(bytes([byte]))
-            done, _ = await asyncio.wait({answer}, timeout=0.5)
-            if done:
-                break
+    """A request in small bits, for as long as the server takes it; gives back the status of the answer.
+
+    On a bare socket: a stream of asyncio throws away what was received when one of its writes fails, and the server may hang up
+    while a byte is on its way.
+    """
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.setblocking(False)
+        await loop.sock_connect(connection, path)
+        answer = asyncio.create_task(everything(connection))
+        head, _, rest = data.partition(b"\r\n\r\n") if b"POST" in data else (data[:30], b"", data[30:])
+        with contextlib.suppress(ConnectionError):
+            await loop.sock_sendall(connection, head + (b"\r\n\r\n" if b"POST" in data else b""))
+            for byte in rest:
+                await loop.sock_sendall(connection, bytes([byte]))
+                done, _ = await asyncio.wait({answer}, timeout=0.5)
+                if done:
+                    break
         ((status, _),) = answers_to(await answer)
         return status
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
-async def everything(reader: asyncio.StreamReader) -> bytes:
-    """Until the server hangs up, which it may do while a byte of ours is still on its way."""
+async def everything(connection: socket.socket) -> bytes:
+    """Until the server hangs up, which it may do before it has read all of ours."""
     taken = b""
     with contextlib.suppress(ConnectionError):
-        while piece := await reader.read(65536):
+        while piece := await asyncio.get_running_loop().sock_recv(connection, 65536):
             taken += piece
     return taken
 
