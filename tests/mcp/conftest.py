@@ -17,7 +17,7 @@ from bullpen.config.shape import McpServer
 from bullpen.mcp.servers import McpServers
 from bullpen.schema.agent import McpInfo
 from bullpen.schema.events import McpEvent
-from bullpen.tools.base import Outcome, PermissionDenied
+from bullpen.tools.base import NOTHING, Outcome, PermissionDenied, Reach
 
 HERE = Path(__file__).parent
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GREETING": "hello"}
@@ -54,7 +54,9 @@ class Call:
         self.supports_images = supports_images
         self.asked: list[tuple[str, Any, Path]] = []
 
-    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
+    async def permit(
+        self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING
+    ) -> None:
         self.asked.append((action, params, path))
         if not self.allowed:
             raise PermissionDenied

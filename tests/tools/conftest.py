@@ -17,7 +17,7 @@ from bullpen.system import paths
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
-from bullpen.tools.base import Outcome, Tool
+from bullpen.tools.base import NOTHING, Outcome, Reach, Tool
 from bullpen.tools.registry import builtin_tools
 
 
@@ -33,6 +33,7 @@ class Asked(NamedTuple):
     params: Any
     path: Path
     description: str
+    reach: Reach = NOTHING
 
 
 class Change(NamedTuple):
@@ -94,8 +95,10 @@ class Bench:
     def is_inside(self, path: Path) -> bool:
         return paths.is_inside(self.root, path)
 
-    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
-        asked = Asked(action, params, path, description)
+    async def permit(
+        self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING
+    ) -> None:
+        asked = Asked(action, params, path, description, reach)
         self.asked.append(asked)
         self.on_permit(asked)
 

@@ -15,7 +15,7 @@ from bullpen.store import files
 from bullpen.store.tx import Tx
 from bullpen.system import paths
 from bullpen.system.failpoints import hit
-from bullpen.tools.base import PermissionDenied, QuestionCancelled
+from bullpen.tools.base import NOTHING, PermissionDenied, QuestionCancelled, Reach
 
 
 class SessionFiles:
@@ -81,7 +81,10 @@ class CallContext:
     def is_inside(self, path: Path) -> bool:
         return paths.is_inside(self.root, path)
 
-    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
+    async def permit(
+        self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING
+    ) -> None:
+        del reach  # No rule looks at it yet.
         request = PermissionRequest(
             id=str(uuid.uuid4()),
             session_id=self.session_id,

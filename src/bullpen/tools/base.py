@@ -48,6 +48,17 @@ class QuestionCancelled(TurnStopped):
         super().__init__("User cancelled this question")
 
 
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call wants to touch, for the rules that decide whether a person has to be asked. Paths are real, links followed."""
+
+    command: str = ""
+    paths: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+NOTHING = Reach()
+
+
 class FileRecords(Protocol):
     """What the session read and wrote; paths are absolute."""
 
@@ -136,7 +147,9 @@ class ToolContext(Protocol):
         """Whether the path, links resolved, lies in the workspace."""
         ...
 
-    async def permit(self, action: str, *, description: str, params: Any, path: Path) -> None:
+    async def permit(
+        self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING
+    ) -> None:
         """Ask for permission unless it is given already. Raises `PermissionDenied`, or `ToolFailed`
         with the person's reason when they want the model to go on differently."""
         ...

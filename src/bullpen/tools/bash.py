@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
 from bullpen.system import shell_safety
-from bullpen.tools.base import Job, Outcome, ToolContext, tool
+from bullpen.tools.base import Job, Outcome, Reach, ToolContext, tool
 from bullpen.tools.excerpt import report_of
 
 INSTANT_S = 1.0
@@ -60,6 +60,7 @@ async def bash(params: BashParams, ctx: ToolContext) -> Outcome:
             description=f"Execute command: {params.command}",
             params=_shown(params, directory),
             path=directory,
+            reach=Reach(command=params.command, paths=(directory,)),
         )
     started_at = time.time()
     job = await ctx.jobs.start(params.command, cwd=directory, description=params.description)

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from bullpen.errors import ToolFailed
 from bullpen.system import paths
 from bullpen.system.ignore import IgnoreRules
-from bullpen.tools.base import Outcome, ToolContext, tool
+from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 MAX_ITEMS = 1000
 MAX_DEPTH_UNLIMITED = 0
@@ -41,6 +41,7 @@ async def ls(params: LsParams, ctx: ToolContext) -> Outcome:
             description=f"List directory outside the workspace: {real}",
             params={"path": str(path), "ignore": list(params.ignore), "depth": params.depth},
             path=real,
+            reach=Reach(paths=(real,)),
         )
     if not await anyio.Path(real).is_dir():
         raise ToolFailed(f"there is no directory {path}")

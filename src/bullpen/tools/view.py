@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from bullpen.config import skills
 from bullpen.errors import ToolFailed
 from bullpen.system import files, paths
-from bullpen.tools.base import Outcome, ToolContext, tool
+from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 DEFAULT_LINES = 2000
 MAX_LINE_BYTES = 2000
@@ -55,6 +55,7 @@ async def view(params: ViewParams, ctx: ToolContext) -> Outcome:
             description=f"Read file outside the workspace: {real}",
             params={"file_path": str(path), "offset": params.offset, "limit": params.limit},
             path=real.parent,
+            reach=Reach(paths=(real,)),
         )
     try:
         if path.suffix.lower() in IMAGE_SUFFIXES:

@@ -12,7 +12,7 @@ from bullpen.errors import ToolFailed
 from bullpen.files import diff
 from bullpen.system import files, paths
 from bullpen.system.files import Stamp
-from bullpen.tools.base import Outcome, PermissionDenied, ToolContext, tool
+from bullpen.tools.base import Outcome, PermissionDenied, Reach, ToolContext, tool
 
 MAX_BYTES = 10 * 1024 * 1024
 """A text past this is no file that a model writes by hand."""
@@ -49,6 +49,7 @@ async def write(params: WriteParams, ctx: ToolContext) -> Outcome:
             description=f"{'Create' if stamp is None else 'Overwrite'} file {path}",
             params=_shown(path, before, after),
             path=ctx.root if ctx.is_inside(real) else real.parent,
+            reach=Reach(paths=(real,)),
         )
     except PermissionDenied as refusal:
         return Outcome(content=refusal.message, is_error=True, stop_turn=True, metadata=metadata)
