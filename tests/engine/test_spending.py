@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.bench import SESSION, WORKSPACE, Bench, settings_of
+from tests.engine.bench import (
+    SESSION,
+    WORKSPACE,
+    Answering,
+    Bench,
+    open_bench,
+    settings_of,
+    summary_under_way,
+)
 
 from bullpen.config.agents import SubAgent
 from bullpen.config.settings import ProviderSettings
 from bullpen.config.shape import BudgetLimits, Options
+from bullpen.errors import ProviderError
 from bullpen.providers.base import Usage
 from bullpen.schema.agent import CostTier, Model
 from bullpen.schema.choices import Budget, ChoicesChange, Policy
@@ -153,6 +163,110 @@ async def test_an_answer_is_paid_for_although_its_calls_are_cancelled(bench: Ben
     await bench.runner.cancel(SESSION)
     assert (await bench.watcher.run_complete("r")).cancelled
     assert await by(bench, "session") == {SESSION: 1.0}
+
+
+# Answers that never end
+
+
+async def booked(bench: Bench) -> list[tuple[Any, ...]]:
+    """The ledger in short, and whether anything is still taken to be under way."""
+    assert await bench.sql("SELECT session FROM asked") == []
+    return await bench.sql("SELECT purpose, output, estimated FROM ledger WHERE input > 0 ORDER BY n")
+
+
+async def cost_of_session(bench: Bench) -> float:
+    return float((await bench.sql("SELECT cost FROM sessions WHERE id = $1", SESSION))[0][0])
+
+
+async def half_an_answer(bench: Bench) -> Answering:
+    await bench.prompt("go", run_id="r")
+    step = await bench.puppet.next()
+    step.think("hm, ")
+    step.stop_thinking()
+    step.say("half an answer: ")
+    await bench.watcher.until("message", lambda m: m.role == "assistant" and m.text)
+    return step
+
+
+async def test_a_cancelled_answer_is_paid_for_as_far_as_it_came(bench: Bench) -> None:
+    step = await half_an_answer(bench)
+    await bench.runner.cancel(SESSION)
+    assert await booked(bench) == [("turn", 5, 1)]
+    step.say("too late")
+    await bench.settled()
+    assert await booked(bench) == [("turn", 5, 1)]
+    assert (await by(bench, "session"))[SESSION] == pytest.approx(await cost_of_session(bench))
+    assert await cost_of_session(bench) > 10 / MILLION
+
+
+async def test_an_answer_that_a_crash_cut_short_is_paid_for(tmp_path: Path) -> None:
+    async with open_bench(tmp_path / "one") as bench:
+        await bench.session()
+        await half_an_answer(bench)
+        await bench.crash_into(tmp_path / "two")
+    async with open_bench(tmp_path / "two") as bench:
+        assert await booked(bench) == [("turn", 5, 1)]
+        assert await cost_of_session(bench) > 0
+
+
+async def test_an_answer_that_somebody_spoke_into_is_paid_for_once(bench: Bench) -> None:
+    await half_an_answer(bench)
+    await bench.prompt("stop, do this", timing="now")
+    (await bench.puppet.next()).finish("yes", usage=Usage(input=9, output=9))
+    await bench.watcher.run_complete("r")
+    assert await booked(bench) == [("turn", 5, 1), ("turn", 9, 0)]
+
+
+async def test_each_half_answer_of_a_host_that_breaks_off_is_paid_for(bench: Bench) -> None:
+    step = await half_an_answer(bench)
+    step.fail(ProviderError("gone", retryable=True, retry_after_s=0))
+    (await bench.puppet.next()).fail(ProviderError("busy", retryable=True, retry_after_s=0))
+    (await bench.puppet.next()).finish("done", usage=Usage(input=9, output=9))
+    await bench.watcher.run_complete("r")
+    assert await booked(bench) == [("turn", 5, 1), ("turn", 9, 0)]
+
+
+async def test_an_answer_that_fails_is_paid_for_once(bench: Bench) -> None:
+    (await half_an_answer(bench)).fail(ValueError("odd"))
+    assert (await bench.watcher.run_complete("r")).error
+    assert await booked(bench) == [("turn", 5, 1)]
+
+
+async def test_a_call_of_which_nothing_came_costs_nothing(bench: Bench) -> None:
+    await bench.prompt("go", run_id="r")
+    await bench.puppet.next()
+    await bench.runner.cancel(SESSION)
+    assert await booked(bench) == []
+
+
+async def test_a_cancelled_summary_is_paid_for_although_it_vanishes(bench: Bench) -> None:
+    await turn(bench, "r1", usage=Usage(input=9, output=9))
+    async with summary_under_way(bench) as step:
+        step.say("so far, so good.")
+        await bench.watcher.until("message", lambda m: m.is_summary_message and m.text)
+        await bench.runner.cancel(SESSION)
+    assert await booked(bench) == [("turn", 9, 0), ("summary", 4, 1)]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_what_a_cancelled_sub_agent_said_counts_for_who_sent_it(bench: Bench, alone: bool) -> None:
+    await bench.prompt("go", run_id="r")
+    step = await bench.puppet.next()
+    step.call("c1", "send", '{"prompt": "look"}')
+    step.finish(reason="tool_use", usage=DEAR)
+    child = await bench.puppet.next()
+    child.call("c2", "echo", '{"name": "x"}')
+    child.finish(reason="tool_use", usage=DEAR)
+    child = await bench.puppet.next()
+    child.say("half")
+    said = await bench.watcher.until("message", lambda m: m.text == "half")
+    await bench.runner.cancel(said.session_id if alone else SESSION)
+    if alone:
+        (await bench.puppet.next()).finish("done", usage=Usage(input=9, output=9))
+    await bench.watcher.run_complete("r")
+    last = [("turn", 9, 0)] if alone else []
+    assert await booked(bench) == [("turn", 0, 0), ("turn", 0, 0), ("turn", 1, 1), *last]
+    assert await cost_of_session(bench) == pytest.approx((await by(bench, "session"))[SESSION])
 
 
 async def test_choices_made_at_once_are_all_kept(bench: Bench) -> None:

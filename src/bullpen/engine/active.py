@@ -13,14 +13,15 @@ from bullpen.asks.permission import guard
 from bullpen.engine import budget
 from bullpen.engine.draft import Draft
 from bullpen.engine.services import Agent, Chosen, Services, choose
+from bullpen.engine.spending import Payer, asked_of, book, entry_of, heard, said
 from bullpen.errors import ProviderError
-from bullpen.providers.base import Usage
+from bullpen.providers.base import ModelRequest, Usage
 from bullpen.schema.agent import SelectedModel
 from bullpen.schema.choices import Budget, Policy
 from bullpen.schema.events import RunWaiting
 from bullpen.store import ledger, messages
 from bullpen.store.growth import show
-from bullpen.store.ledger import Entry, Purpose
+from bullpen.store.ledger import Purpose
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx, Work
 
@@ -146,27 +147,30 @@ class Active:
             session=self.session_id,
         )
 
+    @property
+    def payer(self) -> Payer:
+        prompt = self.prompt
+        return Payer(prompt.session, self.session_id, prompt.seq, prompt.author, prompt.client, self.tool)
+
+    def note_asked(self, chosen: Chosen, request: ModelRequest) -> None:
+        """The model is about to be asked: from here on its words are paid for, whatever cuts them short."""
+        asked = asked_of(self.payer, chosen, request)
+        self.write_ahead(lambda tx: ledger.note_asked(tx, self.workspace, asked))
+
+    def note_broken(self, chosen: Chosen, request: ModelRequest, draft: Draft) -> None:
+        """The answer broke off and is not gone on with; that of which nothing came costs nothing."""
+        payer, workspace = self.payer, self.workspace
+        if draft.is_empty:
+            self.write_ahead(lambda tx: ledger.forget_asked(tx, workspace, payer.session, payer.turn))
+            return
+        usage = Usage(input=heard(request), output=said(draft.text, draft.thinking, draft.calls.values()))
+        entry = entry_of(payer, chosen, usage, request.purpose, estimated=True)
+        self.write_ahead(lambda tx: book(tx, workspace, entry))
+
     async def note_spent(
-        self, tx: Tx, chosen: Chosen, usage: Usage, cost: float, *, purpose: Purpose, estimated: bool
+        self, tx: Tx, chosen: Chosen, usage: Usage, *, purpose: Purpose, estimated: bool
     ) -> None:
-        entry = Entry(
-            turn=self.prompt.seq,
-            root=self.prompt.session,
-            session=self.session_id,
-            author=self.prompt.author,
-            client=self.prompt.client,
-            purpose=purpose,
-            tool=self.tool,
-            provider=chosen.selected.provider,
-            model=chosen.selected.model,
-            input=usage.input,
-            output=usage.output,
-            cache_read=usage.cache_read,
-            cache_write=usage.cache_write,
-            cost=cost,
-            estimated=estimated,
-        )
-        await ledger.add(tx, self.workspace, entry)
+        await book(tx, self.workspace, entry_of(self.payer, chosen, usage, purpose, estimated=estimated))
 
 
 def _look_at(ahead: asyncio.Future[None]) -> None:

@@ -12,9 +12,9 @@ from bullpen.engine.active import Active
 from bullpen.engine.draft import Draft
 from bullpen.engine.retry import Refusals
 from bullpen.engine.services import Chosen
+from bullpen.engine.spending import heard, said
 from bullpen.errors import BullpenError, ProviderError, StoreError
 from bullpen.providers.base import (
-    AssistantTurn,
     ModelRequest,
     ReasoningDelta,
     ReasoningDone,
@@ -22,10 +22,7 @@ from bullpen.providers.base import (
     TextDelta,
     ToolCallDone,
     ToolCallStarted,
-    ToolTurn,
-    Turn,
     Usage,
-    UserTurn,
 )
 from bullpen.schema.message import FinishReason
 from bullpen.store.sessions import Spent
@@ -48,9 +45,6 @@ def no_stray_cancel(error: Exception) -> Iterator[None]:
 
 log = logging.getLogger("bullpen.engine")
 
-BYTES_PER_TOKEN = 4
-PICTURE_CHARS = 4_000
-
 
 class Answer(NamedTuple):
     """`chosen` is who answered in the end. Without counts from the vendor they are `estimated`."""
@@ -71,11 +65,13 @@ async def stream_answer(
     while True:
         await active.afford()
         asked = request(chosen)
+        active.note_asked(chosen, asked)
         try:
             with no_stray_cancel(ProviderError("the model's side gave up by itself")):
                 return await _stream_once(active, chosen, asked, draft)
         except ProviderError as exc:
             error = exc
+        active.note_broken(chosen, asked, draft)
         step = refusals.after(error)
         if step is None:
             with suppress(StoreError):
@@ -143,38 +139,6 @@ def answered(
     """The answer with its counts; a vendor that counts nothing is counted for."""
     counted = usage is not None and (usage.input or usage.output or usage.cache_read or usage.cache_write)
     if usage is None or not counted:
-        usage = estimate(request, draft)
-    return Answer(reason, usage, spent_on(chosen, usage), chosen, not counted)
-
-
-def estimate(request: ModelRequest, draft: Draft) -> Usage:
-    """Four bytes of text are about a token."""
-    said = sum(len(text.encode()) for text in (draft.text, draft.thinking))
-    said += sum(len(call.input) for call in draft.calls.values())
-    heard = sum(len(text) for text in request.system) + sum(map(size_of, request.turns))
-    return Usage(input=-(-heard // BYTES_PER_TOKEN), output=-(-said // BYTES_PER_TOKEN))
-
-
-def size_of(turn: Turn) -> int:
-    """Roughly how much text a turn is; a picture counts like a page."""
-    match turn:
-        case UserTurn(text=text, files=files):
-            return len(text) + len(files) * PICTURE_CHARS
-        case AssistantTurn(text=text, reasoning=reasoning, tool_calls=calls):
-            return len(text) + len(reasoning) + sum(len(call.input) + len(call.name) for call in calls)
-        case ToolTurn(result=result):
-            return len(result.content) + (PICTURE_CHARS if result.data else 0)
-
-
-def spent_on(chosen: Chosen, usage: Usage) -> Spent:
-    prompt = usage.input + usage.cache_read + usage.cache_write
-    prices = chosen.model.prices_at(prompt)
-    cost = (
-        usage.input * prices.cost_per_1m_in
-        + usage.output * prices.cost_per_1m_out
-        + usage.cache_write * prices.cost_per_1m_in_cached
-        + usage.cache_read * prices.cost_per_1m_out_cached
-    ) / 1_000_000
-    if usage.cost is not None:
-        cost = usage.cost
-    return Spent(prompt, usage.output, 0.0 if chosen.flat_rate else cost)
+        usage = Usage(input=heard(request), output=said(draft.text, draft.thinking, draft.calls.values()))
+    spent = Spent(usage.input + usage.cache_read + usage.cache_write, usage.output)
+    return Answer(reason, usage, spent, chosen, not counted)

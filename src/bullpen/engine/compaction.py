@@ -14,11 +14,12 @@ import msgspec
 
 from bullpen.engine import prompt as words
 from bullpen.engine.active import Active
-from bullpen.engine.answer import BYTES_PER_TOKEN, Answer, answered, size_of, stream_answer
+from bullpen.engine.answer import Answer, answered, stream_answer
 from bullpen.engine.beginnings import open_answer
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import History
 from bullpen.engine.services import Chosen
+from bullpen.engine.sizes import read_chars, tokens
 from bullpen.errors import ProviderError
 from bullpen.providers.base import AssistantTurn, ModelRequest, Settled, ToolTurn, Turn, UserTurn
 from bullpen.schema.events import Compacted
@@ -52,7 +53,7 @@ def is_full(chosen: Chosen, active: Active, used: int) -> bool:
 
 def tokens_of(system: str, turns: Sequence[Turn]) -> int:
     """Roughly what a conversation takes of the context."""
-    return (len(system) + sum(map(size_of, turns))) // BYTES_PER_TOKEN
+    return tokens(len(system) + sum(map(read_chars, turns)))
 
 
 async def summarize(active: Active, chosen: Chosen, history: History, draft: Draft) -> None:
@@ -215,16 +216,13 @@ async def _place(
     workspace, session = active.workspace, active.session_id
     await messages.rewrite(tx, workspace, draft.finished(tx.now, "end_turn"))
     await summaries.keep_previous(tx, workspace, session, draft.id)
-    spent = summary.spent
-    await sessions.set_summary(tx, workspace, session, draft.id, spent.completion, spent.cost)
-    await active.note_spent(
-        tx, summary.chosen, summary.usage, spent.cost, purpose="summary", estimated=summary.estimated
-    )
+    await active.note_spent(tx, summary.chosen, summary.usage, purpose="summary", estimated=summary.estimated)
+    await sessions.set_summary(tx, workspace, session, draft.id, summary.spent.completion)
     told = Compacted(
         session_id=session,
         message_id=draft.id,
         reason=why,
         tokens_before=before,
-        tokens_after=len(draft.text) // BYTES_PER_TOKEN,
+        tokens_after=tokens(len(draft.text)),
     )
     await log.append(tx, workspace, told, "created", key=draft.id)

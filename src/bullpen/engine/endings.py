@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bullpen.engine.spending import book_rest
 from bullpen.schema.events import RunComplete, agent_error, agent_finished
 from bullpen.schema.message import (
     BORN_FINISHED,
@@ -27,7 +28,7 @@ from bullpen.schema.message import (
     ToolResultPart,
     new_message,
 )
-from bullpen.store import asks, log, messages, prompts, sessions, waits
+from bullpen.store import asks, ledger, log, messages, prompts, sessions, waits
 from bullpen.store.prompts import Prompt
 from bullpen.store.sessions import Spent
 from bullpen.store.tx import Tx
@@ -102,6 +103,7 @@ async def close_turn(tx: Tx, workspace: str, prompt: Prompt, cut: Cut) -> None:
     await waits.end_turn(tx, workspace, prompt.seq)
     last: Message | None = None
     for message in await messages.open_of_turn(tx, workspace, prompt.seq):
+        await book_rest(tx, workspace, prompt.seq, message)
         closed = await _close_message(tx, workspace, message, cut)
         if message.session_id == prompt.session:
             last = closed
@@ -123,6 +125,7 @@ async def close_child(tx: Tx, workspace: str, turn: int, session: str, cut: Cut)
     await waits.end(tx, workspace, session)
     for message in await messages.open_of_turn(tx, workspace, turn):
         if message.session_id == session:
+            await book_rest(tx, workspace, turn, message)
             await _complete_child(tx, workspace, await _close_message(tx, workspace, message, cut), cut)
 
 
@@ -149,6 +152,7 @@ async def refuse(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
 async def abandon_turn(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
     """End an active turn without a look at what is stored of it: its open messages keep nothing but this end."""
     cut = failed("Quarantined", why)
+    await ledger.forget_turn(tx, workspace, prompt.seq)
     await asks.close_turn(tx, workspace, prompt.seq)
     await waits.end_turn(tx, workspace, prompt.seq)
     last: Message | None = None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from bullpen.engine.sizes import kept_chars
 from bullpen.providers.base import AssistantTurn, Native, Settled, ToolTurn, Turn, UserTurn
 from bullpen.schema.message import (
     Binary,
@@ -31,9 +32,6 @@ from bullpen.store.tx import Tx
 KEPT_CHARS = 4 << 20
 """Of all conversations of a server together, some million tokens; those that were quiet longest are read anew."""
 
-TURN_CHARS = 400
-"""What a turn costs beside its text, roughly."""
-
 NOT_RUN = "This call was interrupted and has no result; it may be tried again if it is still needed."
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
@@ -52,7 +50,7 @@ class _Kept:
 
     def extend(self, turns: list[Turn], *, count: int, end: int) -> None:
         self.settled.turns += turns
-        self.chars += sum(map(_chars, turns))
+        self.chars += sum(map(kept_chars, turns))
         self.count += count
         self.end = end
 
@@ -118,17 +116,6 @@ async def _read(tx: Tx, kept: _Kept, workspace: str, session: str, answer: str) 
         turns = to_turns(new[:settled], summary_id=summary_id, images=images, own=own)
         kept.extend(turns, count=settled, end=await rows.position_of(tx, answer))
     return kept, to_turns(new[settled:], summary_id=summary_id, images=images, own=own)
-
-
-def _chars(turn: Turn) -> int:
-    match turn:
-        case UserTurn(text=text, files=files):
-            return TURN_CHARS + len(text) + sum(len(file.data) for file in files)
-        case AssistantTurn(text=text, reasoning=reasoning, tool_calls=calls, native=native):
-            own = len(native.content) if native is not None else 0
-            return TURN_CHARS + own + len(text) + len(reasoning) + sum(len(call.input) for call in calls)
-        case ToolTurn(result=result):
-            return TURN_CHARS + len(result.content) + len(result.data)
 
 
 def to_turns(

@@ -7,10 +7,10 @@ import re
 from contextlib import aclosing
 
 from bullpen.engine import prompt
-from bullpen.engine.answer import spent_on
 from bullpen.engine.services import Agent, Chosen, Services, choose, preferred
+from bullpen.engine.spending import Payer, book, entry_of
 from bullpen.providers.base import ModelRequest, StepDone, TextDelta, Usage, UserTurn
-from bullpen.store import ledger, sessions
+from bullpen.store import sessions
 from bullpen.store.ledger import Entry
 from bullpen.store.tx import Tx
 
@@ -24,7 +24,7 @@ _THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 
 async def name_session(services: Services, agent: Agent, session_id: str, text: str) -> None:
     """Ask the small model, then the large one, for a name; without an answer take the prompt's beginning."""
-    title, cost = "", 0.0
+    title = ""
     entries: list[Entry] = []
     own, usual = services.choices.of(session_id), agent.settings
     for selected in (preferred(own.small, usual.small), preferred(own.large, usual.large)):
@@ -32,7 +32,6 @@ async def name_session(services: Services, agent: Agent, session_id: str, text: 
             continue
         try:
             title, entry = await _ask(await choose(agent, selected), session_id, text)
-            cost += entry.cost
             entries.append(entry)
         except Exception as exc:
             log.info("no title from %s: %s", selected.model, exc)
@@ -41,9 +40,9 @@ async def name_session(services: Services, agent: Agent, session_id: str, text: 
     title = title or shortened(text) or "Untitled Session"
 
     async def work(tx: Tx) -> None:
-        await sessions.set_generated_title(tx, services.workspace, session_id, title, cost)
         for entry in entries:
-            await ledger.add(tx, services.workspace, entry)
+            await book(tx, services.workspace, entry)
+        await sessions.set_generated_title(tx, services.workspace, session_id, title)
 
     await services.store.write(work, durable=False)
 
@@ -65,23 +64,7 @@ async def _ask(chosen: Chosen, session_id: str, text: str) -> tuple[str, Entry]:
                 pieces.append(event.text)
             elif isinstance(event, StepDone):
                 usage = event.usage
-    entry = Entry(
-        turn=0,
-        root=session_id,
-        session=session_id,
-        author="",
-        client="",
-        purpose="title",
-        tool="",
-        provider=chosen.selected.provider,
-        model=chosen.selected.model,
-        input=usage.input,
-        output=usage.output,
-        cache_read=usage.cache_read,
-        cache_write=usage.cache_write,
-        cost=spent_on(chosen, usage).cost,
-        estimated=False,
-    )
+    entry = entry_of(Payer(session_id, session_id), chosen, usage, "title", estimated=False)
     return shortened(_THOUGHT.sub("", "".join(pieces))), entry
 
 

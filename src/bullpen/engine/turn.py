@@ -99,7 +99,6 @@ class TurnRun:
         self._is_steered = False
         self._requests = list(requests)
         """What is being worked on, in the words of who asked."""
-        self.cost = 0.0
 
     @property
     def session_id(self) -> str:
@@ -172,13 +171,11 @@ class TurnRun:
 
     def _book(self, answer: Answer) -> None:
         """What was answered is paid for, whatever becomes of the step."""
-        self.cost += answer.spent.cost
         self._used = answer.spent.prompt + answer.spent.completion
 
         async def work(tx: Tx) -> None:
-            cost = answer.spent.cost
             await self._active.note_spent(
-                tx, answer.chosen, answer.usage, cost, purpose="turn", estimated=answer.estimated
+                tx, answer.chosen, answer.usage, purpose="turn", estimated=answer.estimated
             )
 
         self._active.write_ahead(work)
@@ -343,7 +340,6 @@ class TurnRun:
             self._active, self._chosen, self._turns, self._settled, self._draft, requests=self._requests
         )
         text, self._draft = await place_within(self._active, summary, self._draft, why=why, before=before)
-        self.cost += summary.spent.cost
         self._turns, self._settled = [UserTurn(text)], None
         self._used = tokens_of(self._system, self._turns)
         self._may_compact = self._used < before / 2 and not is_full(self._chosen, self._active, self._used)
@@ -407,31 +403,22 @@ class TurnRun:
             with anyio.CancelScope(shield=True), suppress(TurnCancelled, StoreError):
                 await self._end_child(run, endings.CANCELLED)
             raise
-        if error is None:
-            cut = None
-        elif isinstance(error, ToolFailed):
-            cut = endings.CANCELLED
-        else:
-            cut = endings.failed("Sub-agent failed", str(error) or type(error).__name__)
-        await self._end_child(run, cut)
+        if isinstance(error, ToolFailed):
+            await self._end_child(run, endings.CANCELLED)
+        elif error is not None:
+            await self._end_child(run, endings.failed("Sub-agent failed", str(error) or type(error).__name__))
         if error is not None:
             raise ToolFailed(f"The sub-agent failed: {error}") from error
         if not text.strip():
             raise ToolFailed("The sub-agent ended without saying anything.")
         return text
 
-    async def _end_child(self, child: TurnRun, cut: endings.Cut | None) -> None:
-        """What a sub-agent spent counts here, also when it failed; then its answer is still open."""
-        workspace = self._active.workspace
-        self.cost += child.cost
-
-        async def work(tx: Tx) -> None:
-            await sessions.add_cost(tx, workspace, self._active.session_id, child.cost)
-            if cut is not None:
-                turn, session = self._active.prompt.seq, child.session_id
-                await endings.close_child(tx, workspace, turn, session, cut)
-
-        await self._active.write(work, durable=False)
+    async def _end_child(self, child: TurnRun, cut: endings.Cut) -> None:
+        """A sub-agent that was cut short left its answer open."""
+        workspace, turn = self._active.workspace, self._active.prompt.seq
+        await self._active.write(
+            lambda tx: endings.close_child(tx, workspace, turn, child.session_id, cut), durable=False
+        )
 
 
 def _may_use(agent: SubAgent, tool: Tool) -> bool:

@@ -1,14 +1,18 @@
 """What model calls cost: one row per call, never changed.
 
 Rows are counted up in every way that somebody asks for: by turn, session, person, model, tool, sub-agent and day. A
-session's deletion leaves its rows, for the money is spent.
+session's deletion leaves its rows, for the money is spent. `asked` holds the calls that are under way, one per session at most:
+whoever finds an answer that was cut short knows from it what was sent, to whom and at what price.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from bullpen.schema.agent import Group, SpentRow
+from bullpen.schema.wire import encode
 from bullpen.store.tx import Row, Tx
 
 Purpose = Literal["turn", "title", "summary"]
@@ -33,7 +37,7 @@ _GROUPED: dict[Group, str] = {
 }
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One call. `root` is the session that a person sees, `session` the one that asked, a sub-agent's perhaps; `tool` is then the
     tool that sent it."""
 
@@ -54,6 +58,45 @@ class Entry(NamedTuple):
     estimated: bool
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A call without its answer, and what the answer would cost."""
+
+    entry: Entry
+    cost_per_1m_out: float
+
+
+_decode = msgspec.json.Decoder(Asked).decode
+
+
+async def note_asked(tx: Tx, workspace: str, asked: Asked) -> None:
+    """The session's call under way is this one."""
+    await tx.run(
+        """INSERT INTO asked (workspace, session, turn, body) VALUES ($1, $2, $3, $4)
+           ON CONFLICT (workspace, session) DO UPDATE SET turn = excluded.turn, body = excluded.body""",
+        workspace,
+        asked.entry.session,
+        asked.entry.turn,
+        encode(asked),
+    )
+
+
+async def asked(tx: Tx, workspace: str, session: str, turn: int) -> Asked | None:
+    row = await tx.row(
+        "SELECT body FROM asked WHERE workspace = $1 AND session = $2 AND turn = $3", workspace, session, turn
+    )
+    return None if row is None else _decode(row[0])
+
+
+async def forget_asked(tx: Tx, workspace: str, session: str, turn: int) -> None:
+    await tx.run(
+        "DELETE FROM asked WHERE workspace = $1 AND session = $2 AND turn = $3", workspace, session, turn
+    )
+
+
+async def forget_turn(tx: Tx, workspace: str, turn: int) -> None:
+    await tx.run("DELETE FROM asked WHERE workspace = $1 AND turn = $2", workspace, turn)
+
+
 async def add(tx: Tx, workspace: str, entry: Entry) -> None:
     await tx.run(
         """INSERT INTO ledger (workspace, n, at, turn, root, session, author, client, purpose, tool, provider, model, input,
@@ -62,7 +105,7 @@ async def add(tx: Tx, workspace: str, entry: Entry) -> None:
                $10, $11, $12, $13, $14, $15, $16, $17)""",
         workspace,
         tx.now,
-        *entry[:-1],
+        *msgspec.structs.astuple(entry)[:-1],
         int(entry.estimated),
     )
 

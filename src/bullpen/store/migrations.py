@@ -126,9 +126,17 @@ _ENGINE = (
     "CREATE INDEX summaries_by_session ON summaries (workspace, session)",
 )
 
+_ASKED = (
+    # A model call under way, so that it is paid for although its answer never ends.
+    """CREATE TABLE asked (
+        workspace TEXT NOT NULL, session TEXT NOT NULL, turn BIGINT NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (workspace, session))""",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
     Migration("engine", (*_ENGINE, search.SMALLER)),
+    Migration("calls under way", _ASKED),
 )
 """Append only: a released step never changes."""

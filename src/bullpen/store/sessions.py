@@ -22,11 +22,10 @@ _TOUCH = "updated_at = $3, touched = (SELECT head + 1 FROM workspaces WHERE id =
 
 
 class Spent(NamedTuple):
-    """What a model answer used: tokens that fill the context now, and money."""
+    """The tokens of a model answer: they fill the context now."""
 
     prompt: int = 0
     completion: int = 0
-    cost: float = 0.0
 
 
 _todos = msgspec.json.Decoder(tuple[Todo, ...])
@@ -92,17 +91,16 @@ async def change(
     return await changed(tx, workspace, session_id)
 
 
-async def set_generated_title(tx: Tx, workspace: str, session_id: str, title: str, cost: float) -> None:
-    """Name the session, unless a person has named it or it is gone by now; its cost counts either way."""
-    places = ", ".join(f"${n}" for n in range(6, 6 + len(PLACEHOLDER_TITLES)))
+async def set_generated_title(tx: Tx, workspace: str, session_id: str, title: str) -> None:
+    """Name the session, unless a person has named it or it is gone by now; it is shown either way, for its cost."""
+    places = ", ".join(f"${n}" for n in range(5, 5 + len(PLACEHOLDER_TITLES)))
     found = await tx.run(
-        f"""UPDATE sessions SET title = CASE WHEN title IN ({places}) THEN $4 ELSE title END, cost = cost + $5,
-                {_TOUCH} WHERE workspace = $1 AND id = $2""",
+        f"""UPDATE sessions SET title = CASE WHEN title IN ({places}) THEN $4 ELSE title END, {_TOUCH}
+            WHERE workspace = $1 AND id = $2""",
         workspace,
         session_id,
         tx.now,
         title,
-        cost,
         *PLACEHOLDER_TITLES,
     )
     if found:
@@ -110,9 +108,9 @@ async def set_generated_title(tx: Tx, workspace: str, session_id: str, title: st
 
 
 async def add_usage(tx: Tx, workspace: str, session_id: str, spent: Spent) -> Session:
-    """The last step's counts replace the old ones, its cost is added."""
+    """The last step's counts replace the old ones."""
     await tx.run(
-        f"""UPDATE sessions SET cost = cost + $6, {_TOUCH},
+        f"""UPDATE sessions SET {_TOUCH},
                prompt_tokens = CASE WHEN $4 > 0 THEN $4 ELSE prompt_tokens END,
                completion_tokens = CASE WHEN $5 > 0 THEN $5 ELSE completion_tokens END
            WHERE workspace = $1 AND id = $2""",
@@ -121,13 +119,12 @@ async def add_usage(tx: Tx, workspace: str, session_id: str, spent: Spent) -> Se
         tx.now,
         spent.prompt,
         spent.completion,
-        spent.cost,
     )
     return await changed(tx, workspace, session_id)
 
 
 async def add_cost(tx: Tx, workspace: str, session_id: str, cost: float) -> None:
-    """What a sub-agent spent counts for the session that sent it."""
+    """What a model call cost; whoever books it shows the session."""
     if cost:
         await tx.run(
             f"UPDATE sessions SET cost = cost + $4, {_TOUCH} WHERE workspace = $1 AND id = $2",
@@ -138,19 +135,16 @@ async def add_cost(tx: Tx, workspace: str, session_id: str, cost: float) -> None
         )
 
 
-async def set_summary(
-    tx: Tx, workspace: str, session_id: str, message_id: str, completion: int, cost: float
-) -> None:
+async def set_summary(tx: Tx, workspace: str, session_id: str, message_id: str, completion: int) -> None:
     """From here on the model sees the summary instead of what it covers."""
     await tx.run(
-        f"""UPDATE sessions SET summary_message = $4, prompt_tokens = 0, completion_tokens = $5, cost = cost + $6,
-               {_TOUCH} WHERE workspace = $1 AND id = $2""",
+        f"""UPDATE sessions SET summary_message = $4, prompt_tokens = 0, completion_tokens = $5, {_TOUCH}
+            WHERE workspace = $1 AND id = $2""",
         workspace,
         session_id,
         tx.now,
         message_id,
         completion,
-        cost,
     )
     await changed(tx, workspace, session_id)
 
