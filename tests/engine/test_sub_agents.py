@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.engine.bench import WORKSPACE, Answering, Bench, settings_of
+from tests.engine.bench import SESSION, WORKSPACE, Answering, Bench, settings_of
 
 from bullpen.config import agents
 from bullpen.config.agents import SubAgent
@@ -14,7 +14,8 @@ from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
 from bullpen.providers.base import ToolTurn, UserTurn
 from bullpen.schema.agent import Model, SelectedModel
-from bullpen.store import waits
+from bullpen.schema.choices import Budget, ChoicesChange, SessionChoices
+from bullpen.store import sessions, waits
 
 REVIEWER = """\
 ---
@@ -269,3 +270,14 @@ def test_a_link_or_a_pipe_is_no_definition(tmp_path: Path) -> None:
     found, wrong = agents.discover([folder])
     assert (found, len(wrong)) == ({}, 2)
     assert len(agents.project_files(tmp_path)) == 2
+
+
+async def test_a_deleted_session_takes_the_choices_of_its_sub_agents_along(bench: Bench) -> None:
+    await bench.write(lambda tx: sessions.create(tx, WORKSPACE, "below", "Child", parent=SESSION))
+    for session in (SESSION, "below"):
+        await bench.services.choices.change(session, ChoicesChange(budget=Budget(run=1)))
+    await bench.runner.delete_session(SESSION)
+    choices = bench.services.choices
+    assert [choices.of(name) for name in (SESSION, "below")] == [
+        SessionChoices(session_id=name) for name in (SESSION, "below")
+    ]

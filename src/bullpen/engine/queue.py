@@ -22,10 +22,12 @@ from bullpen.store.tx import Tx
 
 
 class Cancelled(NamedTuple):
-    """What a cancel did: the prompts it ended, as session and number, and the texts it took from the queue."""
+    """What a cancel did: the prompts it ended, as session and number, and the texts it took from the queue; what a deletion did
+    beside: the sessions that are gone."""
 
     ended: tuple[tuple[str, int], ...] = ()
     dropped: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
 
 
 async def cancel(tx: Tx, workspace: str, session: str) -> Cancelled:
@@ -101,7 +103,11 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
     cancelled = await cancel(tx, workspace, session)
     for child in await sessions.children(tx, workspace, session):
         below = await delete_session(tx, workspace, child)
-        cancelled = Cancelled(cancelled.ended + below.ended, cancelled.dropped + below.dropped)
+        cancelled = Cancelled(
+            cancelled.ended + below.ended,
+            cancelled.dropped + below.dropped,
+            cancelled.deleted + below.deleted,
+        )
     await messages.forget_session(tx, workspace, session)
     await files.forget_session(tx, workspace, session)
     await asks.forget_session(tx, workspace, session)
@@ -110,7 +116,7 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
     await pins.forget_session(tx, workspace, session)
     await summaries.forget_session(tx, workspace, session)
     await sessions.delete(tx, workspace, session)
-    return cancelled
+    return cancelled._replace(deleted=(*cancelled.deleted, session))
 
 
 async def _cancel_on_entry(tx: Tx, workspace: str, prompt: Prompt) -> None:

@@ -152,7 +152,9 @@ class Runner:
 
         def over(cancelled: Cancelled) -> None:
             self._stop(cancelled)
-            self._services.children.cancel(session)
+            for gone in cancelled.deleted:
+                self._services.children.cancel(gone)
+                self._services.choices.forget(gone)
 
         await self._services.store.write(
             lambda tx: queue.delete_session(tx, workspace, session), reserved=True, then=over

@@ -244,7 +244,6 @@ class Workspace(Records):
 
     async def delete_session(self, session_id: str) -> None:
         await self._runner.delete_session(session_id)
-        self._choices.forget(session_id)
 
     async def choices(self, session_id: str) -> SessionChoices:
         await self._read(lambda tx: sessions.get(tx, self.id, session_id))
