@@ -55,6 +55,7 @@ from bullpen.store.prompts import NewRow
 from bullpen.store.store import DATABASE_NAME, Store, open_store
 from bullpen.store.tx import Tx, Work
 from bullpen.system.clock import SystemClock
+from bullpen.system.git import Snapshot
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
 from bullpen.tools.base import Outcome, Tool, ToolContext, tool
@@ -299,6 +300,7 @@ class BenchAgent:
         self.sub_agents: dict[str, SubAgent] = {"": SubAgent()}
         self.on_prepare: Callable[[], Awaitable[None]] | None = None
         self.on_provider: Callable[[], None] = lambda: None
+        self.snapshot: Snapshot | None = None
         self._puppet = puppet
         self._tools = tools
 
@@ -315,6 +317,9 @@ class BenchAgent:
 
     async def system_prompt(self) -> str:
         return "You are a puppet."
+
+    async def work_tree(self) -> Snapshot | None:
+        return self.snapshot
 
     def sub_agent(self, name: str) -> SubAgent:
         return self.sub_agents[name]

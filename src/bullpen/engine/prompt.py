@@ -9,6 +9,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+from bullpen.system.git import Snapshot
+
+CHANGES = 20
+LINE_CHARS = 200
+"""Of what a work tree is told: names and subjects can be of any number and length."""
+
 CODER = """\
 You are Bullpen, a coding agent that works in a shared room: several people may watch this conversation, \
 prompt you, and answer your questions. You work on the project in the directory given below.
@@ -74,6 +80,34 @@ def coder(
 def task(root: Path, told: str = "") -> str:
     """What a sub-agent is told: its own words where it has some."""
     return f"{told or TASK}\n{_environment(root)}"
+
+
+def work_tree(found: Snapshot | None) -> str:
+    """The state of a work tree; empty when there is none. Names and subjects were chosen by others: each is one line of
+    plain characters."""
+    if found is None:
+        return ""
+    changes = [_plain(line) for line in found.changes[:CHANGES]] or ["clean"]
+    if len(found.changes) > CHANGES:
+        changes.append(f"(and {len(found.changes) - CHANGES} more)")
+    commits = [_plain(line) for line in found.commits] or ["none"]
+    return "\n".join(
+        [
+            "<git>",
+            "As it was when this conversation began; look again before you rely on it.",
+            f"Branch: {_plain(found.branch) or 'none, a commit is checked out'}",
+            "Status:",
+            *changes,
+            "Recent commits:",
+            *commits,
+            "</git>",
+        ]
+    )
+
+
+def _plain(line: str) -> str:
+    cut = line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…"
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cut), quote=False)
 
 
 def _environment(root: Path) -> str:

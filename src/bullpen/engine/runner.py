@@ -317,10 +317,11 @@ class Runner:
         tools = {n: t for n, t in agent.tools().items() if prompt.interactive or not t.interactive}
         limits = agent.settings.options.turn_limits
         history = await self._history(chosen, begun)
+        scene = await self._services.scenes.of(session, agent.work_tree)
         run = TurnRun(
             Active(self._services, agent, prompt, prompt.session),
             chosen,
-            system=await agent.system_prompt(),
+            system="\n".join(filter(None, (await agent.system_prompt(), scene))),
             tools=tools,
             history=history,
             draft=draft,

@@ -18,11 +18,13 @@ from bullpen.engine.choices import Choices
 from bullpen.engine.history import Histories
 from bullpen.engine.hooks import Hooks
 from bullpen.engine.retry import Waits
+from bullpen.engine.scenes import Scenes
 from bullpen.errors import AgentNotReady, ConfigError
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
 from bullpen.store.store import Store
 from bullpen.system.clock import Clock
+from bullpen.system.git import Snapshot
 from bullpen.system.jobs import Jobs
 from bullpen.system.tally import Tally
 from bullpen.tools.base import Tool
@@ -62,6 +64,10 @@ class Agent(Protocol):
 
     async def system_prompt(self) -> str: ...
 
+    async def work_tree(self) -> Snapshot | None:
+        """The state of the work tree that the workspace lies in, if git knows of one."""
+        ...
+
     async def task_prompt(self, agent: SubAgent) -> str: ...
 
     def sub_agent(self, name: str) -> SubAgent:
@@ -83,6 +89,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     waits: Waits
     children: Children = msgspec.field(default_factory=Children)
     histories: Histories = msgspec.field(default_factory=Histories)
+    scenes: Scenes = msgspec.field(default_factory=Scenes)
     tally: Tally = msgspec.field(default_factory=Tally)
 
     @property

@@ -19,6 +19,7 @@ from bullpen.engine.hooks import Hooks
 from bullpen.errors import ToolFailed
 from bullpen.mcp.servers import McpServers
 from bullpen.providers.base import Provider
+from bullpen.system import git
 from bullpen.system.coalesce import Coalesced
 from bullpen.tools.base import Tool
 
@@ -53,6 +54,7 @@ class ConfiguredAgent:
         self._env = env
         # A hundred turns may begin at once, and all look at the same few files.
         self.system_prompt = Coalesced(lambda: asyncio.to_thread(self._system_prompt))
+        self.work_tree = Coalesced(lambda: asyncio.to_thread(git.look, root, env))
 
     def says_the_same(self, other: ConfiguredAgent) -> bool:
         """Whether the other one was made from the same words; what a project wants is told by its fingerprint."""
