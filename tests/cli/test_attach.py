@@ -233,6 +233,27 @@ async def test_a_model_is_chosen_by_its_number_in_one_go(server: StandIn, termin
     await screen.until("model: demo/tour")
 
 
+async def test_recent_and_favourite_models_come_first(server: StandIn, terminal: Open) -> None:
+    """Marked, also those that a long list leaves out; a number means what the list showed, whatever moved since."""
+    server.is_ready = False
+    server.offers = [{"id": "here", "name": "Here", "models": [{"id": f"m{number}"} for number in range(20)]}]
+    server.remembered = {
+        "recent": {"large": [{"provider": "here", "model": "m12"}, {"provider": "gone", "model": "x"}]},
+        "favorites": [{"provider": "here", "model": "m12"}, {"provider": "here", "model": "m3"}],
+    }
+    screen = terminal(BULLPEN_HOST=server.host)
+    shown = await screen.until(
+        "1 Here: m12  (here/m12)  recent, favourite",
+        "2 Here: m3  (here/m3)  favourite",
+        "3 Here: m0  (here/m0)",
+        "more by name: /model",
+    )
+    assert "gone/x" not in shown
+    server.remembered = {"recent": {"large": [{"provider": "here", "model": "m9"}]}, "favorites": []}
+    screen.type("/model 2")
+    await screen.until("model: here/m3")
+
+
 async def test_a_narrow_terminal_shows_the_end_of_a_long_line(server: StandIn, terminal: Open) -> None:
     """The input stays on one row, and text around it stays whole."""
     talk(server)

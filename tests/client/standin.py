@@ -74,6 +74,7 @@ class StandIn:
         self.queue: list[dict[str, Any]] = []
         self.is_ready = True
         self.offers: list[dict[str, Any]] | None = None
+        self.remembered: dict[str, Any] = {"recent": {}, "favorites": []}
         self.clients: list[dict[str, Any]] = []
         self.requests: list[Request] = []
         self.is_open = False
@@ -260,6 +261,8 @@ class StandIn:
                 return 200, None
             case "GET", ["providers"]:
                 return 200, self.offers or []
+            case "GET", ["models"]:
+                return 200, self.remembered
             case "GET", ["config"]:
                 return 200, {"providers": {}}
             case "GET", ["clients"]:

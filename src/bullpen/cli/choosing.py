@@ -26,12 +26,14 @@ FEW = 8
 
 
 class Choice(NamedTuple):
-    """A model that can be used now. One that is not `usual` is left out of lists, because its provider has so many."""
+    """A model that can be used now. One that is not `usual` is left out of lists, because its provider has so many; one that
+    somebody picked lately or likes is in them, with a `mark`."""
 
     provider: str
     model: str
     label: str
     usual: bool = True
+    mark: str = ""
 
     @property
     def name(self) -> str:
@@ -39,7 +41,8 @@ class Choice(NamedTuple):
 
 
 async def choices(room: Room, env: Mapping[str, str] = os.environ) -> list[Choice]:
-    """What could be used without any further setting up: configured models, found keys, local models, the tour."""
+    """What could be used without any further setting up: configured models, found keys, local models, the tour. Those that
+    were picked lately come first, then the favourites."""
     configured = (await room.config()).get("providers")
     offers = {offer.id: offer for offer in await room.providers()}
     found: dict[str, Choice] = {}
@@ -51,7 +54,25 @@ async def choices(room: Room, env: Mapping[str, str] = os.environ) -> list[Choic
         if _is_at_hand(offer, env):
             named = [(model.id, f"{offer.name}: {model.name or model.id}") for model in offer.models]
             _add(found, offer.id, named, offer)
-    return list(found.values())
+    return [*await _remembered(room, found), *found.values()]
+
+
+async def _remembered(room: Room, found: dict[str, Choice]) -> list[Choice]:
+    """Takes out of `found` what somebody picked lately or likes. What cannot be used now is not missed, and a state file that
+    cannot be read is no reason to offer nothing."""
+    try:
+        remembered = await room.remembered_models()
+    except BullpenError:
+        return []
+    first: dict[str, Choice] = {}
+    for mark, models in (("recent", remembered.recent.get("large", ())), ("favourite", remembered.favorites)):
+        for model in models:
+            name = f"{model.provider}/{model.model}"
+            if (known := found.pop(name, None)) is not None:
+                first[name] = known._replace(usual=True, mark=mark)
+            elif name in first and mark not in first[name].mark:
+                first[name] = first[name]._replace(mark=f"{first[name].mark}, {mark}")
+    return list(first.values())
 
 
 def _add(

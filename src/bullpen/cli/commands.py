@@ -41,6 +41,9 @@ class Commands:
         self._desk = desk
         self._listed: list[Session] = []
         self._offered: list[Choice] = []
+        """Until the next line, which may be a number."""
+        self._seen: list[Choice] = []
+        """The list that was last shown: numbers mean what stood there, although a choice moves models up."""
         self._seen_trust = ""
         self._all: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
@@ -82,8 +85,10 @@ class Commands:
         """List the models that could be used; the next line may be the number of one."""
         among = await choices(self._room)
         self._offered = [choice for choice in among if choice.usual]
+        self._seen = self._offered
         rows = [
-            f"  {number:>2} {inert_line(c.label)}  ({c.name})" for number, c in enumerate(self._offered, 1)
+            f"  {number:>2} {inert_line(c.label)}  ({inert_line(c.name)})" + (f"  {c.mark}" if c.mark else "")
+            for number, c in enumerate(self._offered, 1)
         ]
         more = len(among) - len(self._offered)
         hint = "  others: set the provider's key (OPENAI_API_KEY …) or write it into bullpen.json"
@@ -106,7 +111,7 @@ class Commands:
 
     async def _model(self, wanted: str) -> None:
         if wanted.isdecimal():
-            self._offered = [choice for choice in await choices(self._room) if choice.usual]
+            self._offered = self._seen or [choice for choice in await choices(self._room) if choice.usual]
             await self.choose_model(wanted)
         elif wanted:
             await self._take_model(pick(wanted, await choices(self._room)))

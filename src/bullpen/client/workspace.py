@@ -57,6 +57,7 @@ from bullpen.schema.api import (
     QuestionAnswer,
     QuestionCancel,
     QueueEdit,
+    RememberedModels,
     Resolved,
     SessionChange,
     Trust,
@@ -422,6 +423,10 @@ class Room:
         """The providers and models that could be chosen."""
         answer = await self._link.call("GET", "/providers")
         return [] if answer.body.strip() == b"null" else answer.read(list[CatalogueProvider])
+
+    async def remembered_models(self) -> RememberedModels:
+        """The models that were picked lately, and the favourites."""
+        return (await self._link.call("GET", "/models")).read(RememberedModels)
 
     async def clients(self) -> list[ClientInfo]:
         """Who is attached to this workspace."""
