@@ -23,6 +23,7 @@ def prepared(kind: str, env: dict[str, str], **facts: Any) -> Usable:
         named={},
         types=None,
         token_file=Path("/nonexistent"),
+        root=Path("/project"),
     )
 
 
@@ -104,11 +105,48 @@ def test_a_provider_is_given_what_its_vendor_looks_at_and_nothing_else(
     found = prepared(kind, {"HOME": str(tmp_path), **env}, **facts)
     assert found.warnings == ()
     settings = found.providers["x"]
-    assert (settings.api_key, settings.base_url, settings.environment) == expected
+    seen = {name: text for name, text in settings.environment.items() if name != "HOME"}
+    assert (settings.api_key, settings.base_url, seen) == expected
     assert settings.aws_auth_refresh == facts.get("aws_auth_refresh", "")
+
+
+def test_commands_of_a_login_are_run_as_the_workspace_would(tmp_path: Path) -> None:
+    """Only where there are any."""
+    env = {"HOME": str(tmp_path), "PATH": "/bin", "BULLPEN_AWS_PROFILE": "work", "GEMINI_API_KEY": "k"}
+    bedrock = prepared("bedrock", env).providers["x"]
+    assert (bedrock.directory, bedrock.command_environment) == ("/project", env | {"AWS_PROFILE": "work"})
+    gemini = prepared("google", env).providers["x"]
+    assert (gemini.directory, gemini.command_environment) == ("", {})
 
 
 def test_a_file_of_aws_is_a_sign_of_credentials(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws/credentials").write_text("[default]\n")
     assert list(prepared("bedrock", {"HOME": str(tmp_path)}).providers) == ["x"]
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "env", "facts", "hidden"),
+    [
+        ("bedrock", KEYS, {}, {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}),
+        ("bedrock", KEYS, {"disable": True}, set()),
+        ("bedrock", KEYS, {"api_key": "ABSKx"}, set()),
+        ("bedrock", KEYS | {"AWS_BEARER_TOKEN_BEDROCK": "b"}, {}, {"AWS_BEARER_TOKEN_BEDROCK"}),
+        ("bedrock", {"AWS_SESSION_TOKEN": "t", "AWS_PROFILE": "work"}, {}, set()),
+        ("openai", KEYS, {"api_key": "k"}, set()),
+        (
+            "openai",
+            {"CRUSH_AWS_BEARER_TOKEN_BEDROCK": "b"},
+            {"api_key": "k"},
+            {"AWS_BEARER_TOKEN_BEDROCK", "CRUSH_AWS_BEARER_TOKEN_BEDROCK"},
+        ),
+    ],
+)
+def test_tools_do_not_see_what_models_are_asked_with(
+    tmp_path: Path, kind: str, env: dict[str, str], facts: dict[str, Any], hidden: set[str]
+) -> None:
+    """Bedrock's token never. The keys of AWS only where they are Bedrock's: a person's `aws` needs them too."""
+    assert prepared(kind, {"HOME": str(tmp_path), **env}, **facts).secret_names == hidden

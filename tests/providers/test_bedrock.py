@@ -43,7 +43,13 @@ def _no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bedrock(host: FakeHost, http: ModelClient, environment: dict[str, str], **facts: Any) -> Bedrock:
-    plain = {"id": "bedrock", "type": "bedrock", "base_url": host.url, "environment": environment}
+    plain = {
+        "id": "bedrock",
+        "type": "bedrock",
+        "base_url": host.url,
+        "environment": environment,
+        "command_environment": {"PATH": "/usr/bin:/bin"},
+    }
     return Bedrock(ProviderSettings(**(plain | facts)), http)
 
 
@@ -89,6 +95,92 @@ async def test_a_profile_of_the_workspace(host: FakeHost, http: ModelClient, tmp
     await collect(bedrock(host, http, known | {"AWS_PROFILE": "work"}).stream(ask(model=CLAUDE)))
     assert "Credential=AKIAWORK/" in host.exchanges[0].headers["authorization"]
     assert region_in(host.exchanges[0]) == "sa-east-1"
+
+
+SERVER = {
+    "AWS_ACCESS_KEY_ID": "AKIASERVER",
+    "AWS_SECRET_ACCESS_KEY": "s",
+    "AWS_SESSION_TOKEN": "of-the-server",
+    "AWS_BEARER_TOKEN_BEDROCK": "of-the-server",
+    "AWS_PROFILE": "of-the-server",
+    "AWS_REGION": "ca-central-1",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "/nonexistent",
+    "AWS_ROLE_ARN": "arn:aws:iam::1:role/server",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+}
+
+
+@pytest.fixture
+def other_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's own environment is full of somebody else's."""
+    for name, text in SERVER.items():
+        monkeypatch.setenv(name, text)
+
+
+@pytest.mark.usefixtures("other_account")
+async def test_workspaces_do_not_mix_with_each_other_nor_with_the_server(
+    host: FakeHost, http: ModelClient, tmp_path: Path
+) -> None:
+    """Keys by variables, keys in a home, and nothing at all."""
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws/credentials").write_text(
+        "[default]\naws_access_key_id = AKIAHOME\naws_secret_access_key = s\n"
+    )
+    (tmp_path / ".aws/config").write_text("[default]\nregion = sa-east-1\n")
+    host.will(hello)
+    for known in (KEYS, {"HOME": str(tmp_path)}):
+        await collect(bedrock(host, http, known).stream(ask(model=CLAUDE)))
+    first, second = (exchange.headers for exchange in host.exchanges)
+    assert "Credential=AKIAEXAMPLE/" in first["authorization"]
+    assert "Credential=AKIAHOME/" in second["authorization"]
+    assert [region_in(exchange) for exchange in host.exchanges] == ["us-east-1", "sa-east-1"]
+    assert "x-amz-security-token" not in first | second
+    with pytest.raises(ProviderError, match="AWS does not know who asks: Unable to locate credentials"):
+        await collect(bedrock(host, http, {"HOME": "/nonexistent"}).stream(ask(model=CLAUDE)))
+
+
+@pytest.mark.usefixtures("other_account")
+async def test_an_address_that_the_workspace_names(host: FakeHost, http: ModelClient) -> None:
+    host.will(hello)
+    known = KEYS | {"AWS_ENDPOINT_URL_BEDROCK_RUNTIME": host.url}
+    assert (await collect(bedrock(host, http, known, base_url="").stream(ask(model=CLAUDE))))[0]
+
+
+@pytest.mark.usefixtures("other_account")
+async def test_a_role_that_the_workspace_has_by_a_token(
+    host: FakeHost, http: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", host.url)
+    (tmp_path / "token").write_text("web-token")
+    role = b"""<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+      <AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>AKIAROLE</AccessKeyId>
+      <SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>
+      <Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
+      </AssumeRoleWithWebIdentityResponse>"""
+    host.will(lambda exchange: exchange.plain(200, role, Content_Type="text/xml"), hello)
+    known = {
+        "HOME": str(tmp_path),
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
+        "AWS_ROLE_ARN": "arn:aws:iam::1:role/workspace",
+    }
+    await collect(bedrock(host, http, known).stream(ask(model=CLAUDE)))
+    asked, signed = host.exchanges
+    assert b"role%2Fworkspace" in asked.raw
+    assert "Credential=AKIAROLE/" in signed.headers["authorization"]
+
+
+async def test_a_command_of_the_profile_is_run_as_the_workspace_would(
+    host: FakeHost, http: ModelClient, tmp_path: Path
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws/config").write_text("[default]\ncredential_process = /bin/sh ./who.sh\n")
+    (tmp_path / "who.sh").write_text(
+        """echo "{\\"Version\\": 1, \\"AccessKeyId\\": \\"$WHO\\", \\"SecretAccessKey\\": \\"s\\"}\"\n"""
+    )
+    host.will(hello)
+    facts = {"directory": str(tmp_path), "command_environment": {"WHO": "AKIACOMMAND"}}
+    await collect(bedrock(host, http, {"HOME": str(tmp_path)}, **facts).stream(ask(model=CLAUDE)))
+    assert "Credential=AKIACOMMAND/" in host.exchanges[0].headers["authorization"]
 
 
 @pytest.fixture
@@ -214,6 +306,20 @@ async def test_an_expired_login_is_renewed_once(host: FakeHost, http: ModelClien
             tasks.start_soon(one)
     assert answers == [TextDelta("hi")] * 3
     assert ran.read_text() == "x\n"
+
+
+async def test_a_login_is_renewed_where_and_as_the_workspace_is(
+    host: FakeHost, http: ModelClient, tmp_path: Path
+) -> None:
+    (tmp_path / "credentials").write_text("")
+    command = (
+        'printf "[$AWS_PROFILE]\\naws_access_key_id = AKIANEW\\naws_secret_access_key = s\\n" >credentials'
+    )
+    known = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")}
+    facts = {"directory": str(tmp_path), "command_environment": {"AWS_PROFILE": "default"}}
+    host.will(hello)
+    await collect(bedrock(host, http, known, aws_auth_refresh=command, **facts).stream(ask(model=CLAUDE)))
+    assert "Credential=AKIANEW/" in host.exchanges[0].headers["authorization"]
 
 
 async def test_a_renewal_that_fails(host: FakeHost, http: ModelClient) -> None:

@@ -125,11 +125,32 @@ async def test_a_login_that_does_not_work(
     assert (error.kind, error.retryable) == ("auth", False)
 
 
-async def test_no_login_at_all(
-    host: FakeHost, http: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("variable", ["HOME", "CLOUDSDK_CONFIG"])
+async def test_the_login_of_gcloud_is_that_of_the_workspace(
+    host: FakeHost,
+    http: ModelClient,
+    login: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
 ) -> None:
-    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
-    monkeypatch.setenv("NO_GCE_CHECK", "true")
-    error = await fails(vertex(host, http, WHERE), GEMINI)
-    assert error.details.startswith("Google's login does not work: ")
+    """Whatever the server's own environment says."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nonexistent")
+    directory = tmp_path / ".config/gcloud" if variable == "HOME" else tmp_path
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "application_default_credentials.json").write_text(login.read_text())
+    wire = GoogleWire()
+    host.will(lambda exchange: speak(exchange, wire, wire.answer(say("hi"))))
+    await collect(vertex(host, http, {**WHERE, variable: str(tmp_path)}).stream(ask(model=GEMINI)))
+    assert host.exchanges[0].headers["authorization"] == "Bearer ya29.token"
+
+
+async def test_no_login_at_all(
+    host: FakeHost, http: ModelClient, login: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's own counts for no workspace."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(login))
+    known = {**WHERE, "HOME": str(tmp_path), "NO_GCE_CHECK": "true"}
+    error = await fails(vertex(host, http, known), GEMINI)
+    assert error.details.startswith("Google's login does not work: there are no application default")

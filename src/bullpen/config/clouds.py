@@ -14,8 +14,10 @@ import msgspec
 from bullpen.config.shape import ProviderEntry
 
 AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+AWS_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+AWS_TOKEN = "AWS_BEARER_TOKEN_BEDROCK"
 AWS_SIGNS = (
-    "AWS_BEARER_TOKEN_BEDROCK",
+    AWS_TOKEN,
     "AWS_PROFILE",
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
@@ -25,8 +27,6 @@ AWS_SIGNS = (
 )
 """Any of these means that somebody prepared the workspace for AWS; on Amazon's machines a region is all there is."""
 
-AWS_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CA_BUNDLE")
-
 
 class Cloud(msgspec.Struct, frozen=True, kw_only=True):
     """Templates for what the config does not say, and the variables that the type's provider looks at."""
@@ -35,6 +35,10 @@ class Cloud(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     needs_address: bool = False
     variables: tuple[str, ...] = ()
+    prefix: str = ""
+    """Every variable that begins with this counts as well."""
+    runs_commands: bool = False
+    """Whether its login may need commands of the person's."""
 
 
 CLOUDS = {
@@ -47,9 +51,12 @@ CLOUDS = {
             "GOOGLE_CLOUD_PROJECT",
             "GOOGLE_CLOUD_LOCATION",
             "GOOGLE_APPLICATION_CREDENTIALS",
+            "CLOUDSDK_CONFIG",
+            "NO_GCE_CHECK",
+            "HOME",
         )
     ),
-    "bedrock": Cloud(variables=(*AWS_KEYS, "AWS_SESSION_TOKEN", *AWS_SIGNS, *AWS_FILES)),
+    "bedrock": Cloud(variables=("HOME",), prefix="AWS_", runs_commands=True),
     "azure": Cloud(
         api_key="$AZURE_OPENAI_API_KEY",
         base_url="${AZURE_OPENAI_API_ENDPOINT:-$AZURE_OPENAI_ENDPOINT}",
@@ -67,7 +74,21 @@ def cloud_of(kind: str) -> Cloud:
 
 def seen_by(kind: str, env: Mapping[str, str]) -> dict[str, str]:
     """The part of the environment that a provider of the type is given."""
-    return {name: env[name] for name in cloud_of(kind).variables if env.get(name)}
+    cloud = cloud_of(kind)
+    return {
+        name: text
+        for name, text in env.items()
+        if text and (name in cloud.variables or (cloud.prefix and name.startswith(cloud.prefix)))
+    }
+
+
+def secrets_in(kind: str, key: str, env: Mapping[str, str]) -> set[str]:
+    """The variables that a provider of the type has its credential from without a template that names them.
+
+    Those of AWS are also what a person's own `aws` needs, so they count only where a model is asked with them."""
+    if kind != "bedrock" or key or env.get(AWS_TOKEN) or not all(env.get(name) for name in AWS_KEYS):
+        return set()
+    return set(AWS_SECRETS)
 
 
 def missing(kind: str, entry: ProviderEntry, key: str, url: str, env: Mapping[str, str]) -> str:

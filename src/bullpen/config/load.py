@@ -75,6 +75,7 @@ def load(
         named=named_models(chosen),
         types=types,
         token_file=places.state_file,
+        root=root,
     )
     selection = select(chosen, found.providers, known)
     mcp, mcp_errors = _servers(raw.get("mcp", {}), McpServer, full_env, run)

@@ -35,6 +35,9 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     aws_auth_refresh: str = ""
     environment: dict[str, str] = {}
     """Of the workspace's environment, what this type's vendor looks at."""
+    directory: str = ""
+    command_environment: dict[str, str] = {}
+    """Where, and with which variables, the commands that a vendor's login needs are run."""
     models: tuple[Model, ...] = ()
     discovers: bool = False
     """Whether its host is asked which models it has."""

@@ -10,7 +10,7 @@ import msgspec
 
 from bullpen.config import keys
 from bullpen.config.catalogue import Catalogue
-from bullpen.config.clouds import cloud_of, missing, seen_by
+from bullpen.config.clouds import AWS_TOKEN, cloud_of, missing, secrets_in, seen_by
 from bullpen.config.discovered import Found
 from bullpen.config.expand import Remembering, expand
 from bullpen.config.keys import KeySource
@@ -50,18 +50,20 @@ def usable(
     named: Mapping[str, Collection[str]],
     types: Collection[str] | None,
     token_file: Path,
+    root: Path,
 ) -> Usable:
     """The providers that a config names or whose model it selects, as far as they can be used.
 
     With `types` given, others are left out: this Bullpen cannot speak to them. `discovered` is what hosts said about their
     models, `named` which models the config chooses: one that says nothing else is believed to have these. Renewed logins go to
-    `token_file`.
+    `token_file`; commands are run in `root`.
     """
     found: dict[str, ProviderSettings] = {}
     unlisted: dict[str, ProviderSettings] = {}
-    secrets: set[str] = set()
     warnings: list[str] = []
     overridden = keys.overridden(env)
+    # The token is good for Bedrock and for nothing else, so no tool ever needs it.
+    secrets = {AWS_TOKEN} & overridden.keys()
     for provider_id in [*configured, *(s for s in selected if s not in configured)]:
         entry_known = known.known(provider_id)
         if provider_id not in configured and entry_known is None:
@@ -70,7 +72,9 @@ def usable(
         if entry.disable:
             continue
         try:
-            prepared = _prepare(provider_id, entry, entry_known, overridden, run, secrets, types, token_file)
+            prepared = _prepare(
+                provider_id, entry, entry_known, overridden, run, secrets, types, token_file, root
+            )
         except ConfigError as exc:
             warnings.append(f"provider {provider_id!r} is left out: {exc}")
             continue
@@ -98,6 +102,7 @@ def _prepare(
     secrets: set[str],
     types: Collection[str] | None,
     token_file: Path,
+    root: Path,
 ) -> ProviderSettings:
     """Raises `ConfigError` with the reason why the provider cannot be used."""
     kind = known.type if known else entry.type or DEFAULT_TYPE
@@ -134,6 +139,7 @@ def _prepare(
         raise ConfigError(lacking)
     if kind not in OFFLINE | OWN_ADDRESS and cloud.needs_address and not url:
         raise ConfigError("it has no base_url")
+    secrets.update(secrets_in(kind, key, env))
     return ProviderSettings(
         id=provider_id,
         name=(known.name if known else entry.name) or provider_id,
@@ -148,6 +154,8 @@ def _prepare(
         prompt_caching=env.get(NO_CACHING, "").lower() in ("", "0", "false"),
         aws_auth_refresh=entry.aws_auth_refresh,
         environment=seen_by(kind, env),
+        directory=str(root) if cloud.runs_commands else "",
+        command_environment=dict(env) if cloud.runs_commands else {},
         discovers=_discovers(entry, known, kind),
         token=token,
         token_file=str(token_file) if token else "",

@@ -135,26 +135,27 @@ class Bedrock(LibraryProvider):
         import boto3
         from botocore.config import Config
 
-        known = self.settings.environment
-        token = self.settings.api_key or known.get("AWS_BEARER_TOKEN_BEDROCK", "")
-        bearer = {"signature_version": "bearer"} if token else {}
-        session = boto3.Session(
-            botocore_session=_session(token, known),
-            aws_access_key_id=None if token else known.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=None if token else known.get("AWS_SECRET_ACCESS_KEY"),
-            aws_session_token=None if token else known.get("AWS_SESSION_TOKEN"),
-            profile_name=self.option(request, "profile") or known.get("AWS_PROFILE") or None,
-        )
-        client = session.client(
-            "bedrock-runtime",
-            region_name=self._region(request, session.region_name),
-            endpoint_url=self.settings.base_url or None,
+        from bullpen.providers import aws_session
+
+        token = self.settings.api_key or self.settings.environment.get("AWS_BEARER_TOKEN_BEDROCK", "")
+        profile = self.option(request, "profile")
+        session = aws_session.open_session(self.settings, token, profile)
+        region = self._region(request, session.get_config_variable("region"))
+        if not token:
+            aws_session.look_for_credentials(session, self.settings, region)
+        endpoint = self.settings.base_url or aws_session.endpoint_in(session, self.settings)
+        client = boto3.Session(botocore_session=session).client(
+            aws_session.SERVICE,
+            region_name=region,
+            endpoint_url=endpoint,
             config=Config(
                 connect_timeout=CONNECT_LIMIT_S,
                 read_timeout=READ_LIMIT_S,
                 max_pool_connections=CONNECTIONS,
                 retries={"total_max_attempts": 1},
-                **bearer,
+                # Both are said, or the process's own variables would decide.
+                signature_version="bearer" if token else "v4",
+                ignore_configured_endpoint_urls=True,
             ),
         )
         _watch(client)
@@ -171,32 +172,9 @@ class Bedrock(LibraryProvider):
         async with self._login:
             if self._logins != logins:
                 return
-            await _run(self.settings.aws_auth_refresh)
+            await _run(self.settings)
             self._logins += 1
             self.forget_models()
-
-
-def _session(token: str, known: dict[str, str]) -> Any:
-    """Amazon's session, reading the files that the workspace's environment names."""
-    import botocore.session
-    from botocore.tokens import FrozenAuthToken
-
-    class Bearer(botocore.session.Session):  # type: ignore[misc]  # the package has no types
-        def get_auth_token(self, **_: Any) -> FrozenAuthToken:
-            return FrozenAuthToken(token)
-
-        def get_credentials(self) -> None:
-            return None
-
-    session = Bearer() if token else botocore.session.Session()
-    for variable, name in (
-        ("AWS_CONFIG_FILE", "config_file"),
-        ("AWS_SHARED_CREDENTIALS_FILE", "credentials_file"),
-        ("AWS_CA_BUNDLE", "ca_bundle"),
-    ):
-        if known.get(variable):
-            session.set_config_variable(name, known[variable])
-    return session
 
 
 def _watch(client: Any) -> None:
@@ -224,11 +202,14 @@ def _watch(client: Any) -> None:
     )
 
 
-async def _run(command: str) -> None:
+async def _run(settings: ProviderSettings) -> None:
+    """`aws_auth_refresh`, where and as a person of the workspace would run it. Raises `ProviderError`."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
         "-c",
-        command,
+        settings.aws_auth_refresh,
+        cwd=settings.directory or None,
+        env=settings.command_environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -7,6 +7,7 @@ application default credentials.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bullpen.config.settings import ProviderSettings
@@ -122,17 +123,36 @@ def _needed(provider: LibraryProvider, request: ModelRequest, name: str, variabl
 
 
 def _credentials(settings: ProviderSettings) -> Credentials:
-    """The application default ones, from the file that the workspace's environment names."""
+    """The application default ones: the file that the workspace's environment names, that of `gcloud` in its person's
+    home, or the machine's own."""
     import google.auth
+    from google.auth import compute_engine, exceptions
+    from google.auth.compute_engine import _metadata
+    from google.auth.transport.requests import Request
 
-    auth: Any = google.auth  # Its functions are not typed.
-    file = settings.environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+    # Their functions are not typed.
+    auth: Any = google.auth
+    machine: Any = compute_engine
+    metadata: Any = _metadata
+    errors: Any = exceptions
+    known = settings.environment
+    file = known.get("GOOGLE_APPLICATION_CREDENTIALS") or _file_of_gcloud(known)
     found: Credentials
     if file:
         found, _ = auth.load_credentials_from_file(file, scopes=[SCOPE])
-    else:
-        found, _ = auth.default(scopes=[SCOPE])
+        return found
+    # `google.auth.default` would ask the variables and the home of this process first.
+    if known.get("NO_GCE_CHECK") == "true" or not metadata.is_on_gce(Request()):
+        raise errors.DefaultCredentialsError("there are no application default credentials")
+    found = machine.Credentials(scopes=[SCOPE])
     return found
+
+
+def _file_of_gcloud(known: dict[str, str]) -> str:
+    """Where `gcloud auth application-default login` leaves what it got; "" when it was not run."""
+    home = Path(known.get("HOME") or Path.home()) / ".config/gcloud"
+    file = Path(known.get("CLOUDSDK_CONFIG") or home) / "application_default_credentials.json"
+    return str(file) if file.is_file() else ""
 
 
 def _explain(provider: LibraryProvider, exc: Exception) -> ProviderError | None:
