@@ -13,7 +13,7 @@ import pytest
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
-from bullpen.providers.base import ModelEvent, ModelRequest, Provider, ToolSpec, UserTurn
+from bullpen.providers.base import ModelEvent, ModelRequest, Provider, TextDelta, ToolSpec, UserTurn
 from bullpen.providers.http import ModelClient
 from bullpen.providers.openai_compat import OpenAICompat
 from bullpen.providers.streaming import Limits
@@ -215,3 +215,8 @@ async def fails(provider: Provider, seen: list[ModelEvent] | None = None) -> Pro
 
 async def collect(events: AsyncIterator[ModelEvent]) -> list[ModelEvent]:
     return [event async for event in events]
+
+
+async def said(events: AsyncIterator[ModelEvent]) -> str:
+    """The text of an answer."""
+    return "".join([event.text async for event in events if isinstance(event, TextDelta)])

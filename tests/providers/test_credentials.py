@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,20 +15,15 @@ import anyio
 import msgspec
 import pytest
 from tests.journeys.model_host import ModelHost, model_host, says
-from tests.providers.conftest import ask
-from tests.providers.wires import ResponsesWire, say
+from tests.providers.conftest import ask, said
 
 from bullpen.config import tokens
 from bullpen.config.keys import KeySource, Token
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ConfigError, ProviderError
-from bullpen.providers import copilot_login, registry
-from bullpen.providers.base import AssistantTurn, ModelEvent, ModelRequest, TextDelta, UserTurn
-from bullpen.providers.copilot import initiator
-from bullpen.providers.copilot_login import DeviceCode, Hosts
+from bullpen.providers import registry
 from bullpen.providers.credentials import current, renew
 from bullpen.providers.http import ModelClient
-from bullpen.schema.agent import Model
 
 NOW = 1_800_000_000
 
@@ -89,9 +84,21 @@ def settings_of(host: ModelHost, directory: Path, **changes: Any) -> ProviderSet
     ("life", "left", "stale"),
     [(3600, 361, False), (3600, 360, True), (100, 31, False), (100, 30, True), (3600, -5, True)],
 )
-def test_a_token_counts_as_expired_a_little_early(life: int, left: int, stale: bool) -> None:
+def test_a_token_is_renewed_a_little_early(life: int, left: int, stale: bool) -> None:
     """A tenth of its life, and at least half a minute."""
-    assert Token(access_token="a", expires_in=life, expires_at=NOW + left).is_stale(NOW) is stale
+    token = Token(access_token="a", refresh_token="r", token_url="u", expires_in=life, expires_at=NOW + left)
+    assert token.is_stale(NOW) is stale
+
+
+@pytest.mark.parametrize("changes", [{"refresh_token": ""}, {"token_url": ""}])
+async def test_a_token_that_cannot_be_renewed_lasts_to_its_end(
+    host: ModelHost, http: ModelClient, tmp_path: Path, changes: dict[str, str]
+) -> None:
+    settings = settings_of(host, tmp_path, **changes)
+    assert await current(settings, http, now=lambda: NOW + 3599) is settings
+    with pytest.raises(ProviderError, match="log in again"):
+        await current(settings, http, now=lambda: NOW + 3600)
+    assert host.asked == []
 
 
 def test_a_token_without_an_end_is_never_stale() -> None:
@@ -203,16 +210,28 @@ async def test_a_revoked_login_says_to_log_in_again(
     assert "refresh-0" not in str(caught.value)
 
 
-@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("answer", [408, 429, 500, 503, (503, {"error": "temporarily_unavailable"}), {}, "?"])
 async def test_a_login_host_that_is_unwell_is_asked_again_later(
-    host: ModelHost, http: ModelClient, tmp_path: Path, status: int
+    host: ModelHost, http: ModelClient, tmp_path: Path, answer: Any
 ) -> None:
-    host.answers["/token"] = status
+    host.answers["/token"] = answer
     settings = settings_of(host, tmp_path)
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(ProviderError, match="cannot be renewed: its host answered") as caught:
         await current(settings, http, now=lambda: NOW + 9000)
     assert caught.value.retryable
     assert tokens.read(tmp_path / "bullpen.json", "p") == settings.token
+
+
+@pytest.mark.parametrize("answer", [400, 429, 503, {"error": "bad_refresh_token"}])
+async def test_a_token_that_is_still_good_is_used_although_renewing_failed(
+    host: ModelHost, http: ModelClient, tmp_path: Path, answer: Any
+) -> None:
+    """It is renewed early so that there is time for this. One that was refused is not good."""
+    host.answers["/token"] = answer
+    settings = settings_of(host, tmp_path)
+    assert await current(settings, http, now=lambda: NOW + 3500) == settings
+    with pytest.raises(ProviderError):
+        await renew(settings, http, now=lambda: NOW + 3500)
 
 
 async def test_whoever_logged_out_stays_logged_out(
@@ -223,6 +242,30 @@ async def test_whoever_logged_out_stays_logged_out(
     with pytest.raises(ProviderError, match="log in again"):
         await current(settings, http, now=lambda: NOW + 3500)
     assert tokens.read(tmp_path / "bullpen.json", "p") is None
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["out", "in"])
+async def test_a_renewal_does_not_undo_what_a_person_did_meanwhile(
+    host: ModelHost, http: ModelClient, tmp_path: Path, again: bool
+) -> None:
+    """Whoever logs out while the host thinks stays logged out; whoever logs in anew has that login."""
+    settings, file = settings_of(host, tmp_path), tmp_path / "bullpen.json"
+    rotation = host.answers["/token"]
+    chosen = token_of(host, access_token="access-9", refresh_token="refresh-9") if again else None
+
+    def answer(headers: Any, body: str) -> Any:
+        tokens.remove(file, "p")
+        if chosen:
+            tokens.store(file, "p", chosen)
+        return rotation(headers, body)
+
+    host.answers["/token"] = answer
+    if chosen:
+        assert (await current(settings, http, now=lambda: NOW + 3500)).token == chosen
+    else:
+        with pytest.raises(ProviderError, match="log in again"):
+            await current(settings, http, now=lambda: NOW + 3500)
+    assert tokens.read(file, "p") == chosen
 
 
 async def test_a_cancel_does_not_lose_the_new_refresh_token(
@@ -257,7 +300,7 @@ async def test_a_refused_token_is_renewed_and_the_request_asked_once_more(
     host: ModelHost, http: ModelClient, tmp_path: Path
 ) -> None:
     settings = settings_of(host, tmp_path, expires_at=0)
-    assert await _said(registry.build(settings, http).stream(ask("hi"))) == "hello"
+    assert await said(registry.build(settings, http).stream(ask("hi"))) == "hello"
     assert host.paths() == ["/v1/chat/completions", "/token", "/v1/chat/completions"]
 
 
@@ -267,7 +310,7 @@ async def test_it_is_asked_once_more_and_not_for_ever(
     host.answers["/v1/chat/completions"] = 401
     settings = settings_of(host, tmp_path, expires_at=0)
     with pytest.raises(ProviderError) as caught:
-        await _said(registry.build(settings, http).stream(ask("hi")))
+        await said(registry.build(settings, http).stream(ask("hi")))
     assert caught.value.status == 401
     assert host.paths().count("/v1/chat/completions") == 2
 
@@ -281,7 +324,7 @@ async def test_a_key_that_a_command_prints_is_printed_again(host: ModelHost, htt
         api_key="access-0",
         key_source=KeySource("$(vault)", lambda: next(keys)),
     )
-    assert await _said(registry.build(settings, http).stream(ask("hi"))) == "hello"
+    assert await said(registry.build(settings, http).stream(ask("hi"))) == "hello"
 
 
 async def test_the_same_key_again_is_no_help(host: ModelHost, http: ModelClient) -> None:
@@ -299,140 +342,6 @@ async def test_a_command_that_fails_is_a_sentence(http: ModelClient) -> None:
 
 async def test_a_plain_key_cannot_be_renewed(http: ModelClient) -> None:
     assert await renew(ProviderSettings(id="p", api_key="k"), http) is None
-
-
-# GitHub Copilot
-
-
-def github(host: ModelHost, *answers: Any) -> None:
-    """A person who takes their time, and an account with Copilot."""
-    waiting = list(answers)
-    host.answers |= {
-        "/login/device/code": {
-            "device_code": "d",
-            "user_code": "ABCD-1234",
-            "verification_uri": "https://github.com/login/device",
-            "interval": 1,
-            "expires_in": 900,
-        },
-        "/login/oauth/access_token": lambda _headers, _body: waiting.pop(0),
-        "/copilot_internal/v2/token": lambda headers, _: (
-            {"token": "short", "expires_at": NOW + 1800, "endpoints": {"api": host.url}}
-            if headers["authorization"] == "Bearer gho_1"
-            else 401
-        ),
-    }
-
-
-PENDING = {"error": "authorization_pending"}
-
-
-async def test_logging_in_waits_as_long_as_github_asks(host: ModelHost, http: ModelClient) -> None:
-    github(host, PENDING, {"error": "slow_down"}, PENDING, {"access_token": "gho_1"})
-    naps: list[float] = []
-
-    async def nap(seconds: float) -> None:
-        naps.append(seconds)
-
-    hosts = Hosts.of(host.url)
-    code = await copilot_login.begin(hosts, http)
-    assert (code.user_code, code.verification_uri) == ("ABCD-1234", "https://github.com/login/device")
-    github_token = await copilot_login.wait_for_person(hosts, code, http, sleep=nap)
-    token = await copilot_login.log_in(github_token, hosts, http, now=lambda: NOW)
-    assert naps == [5, 5, 10, 10]
-    assert (token.access_token, token.refresh_token, token.expires_in) == ("short", "gho_1", 1800)
-    assert (token.client, token.endpoint) == ("copilot", host.url)
-
-
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        ({"error": "access_denied"}, "refused at GitHub"),
-        ({"error": "expired_token"}, "nobody entered the code in time"),
-        ({"error": "incorrect_client_credentials"}, "does not let us log in"),
-        (500, "does not let us log in"),
-    ],
-)
-async def test_a_login_that_fails_says_why(
-    host: ModelHost, http: ModelClient, answer: Any, sentence: str
-) -> None:
-    github(host, answer)
-    code = DeviceCode(device_code="d", user_code="u", verification_uri="v")
-    with pytest.raises(ProviderError, match=sentence):
-        await copilot_login.wait_for_person(Hosts.of(host.url), code, http, sleep=_no_time)
-
-
-async def test_an_account_without_copilot_is_told_so(host: ModelHost, http: ModelClient) -> None:
-    github(host)
-    host.answers["/copilot_internal/v2/token"] = 403
-    with pytest.raises(ProviderError, match="has no access to Copilot"):
-        await copilot_login.log_in("gho_1", Hosts.of(host.url), http)
-
-
-async def test_a_code_that_does_not_come_is_said(host: ModelHost, http: ModelClient) -> None:
-    with pytest.raises(ProviderError, match="gave no code"):
-        await copilot_login.begin(Hosts.of(host.url), http)
-
-
-async def test_copilot_is_spoken_to_like_an_editor(
-    host: ModelHost, http: ModelClient, tmp_path: Path
-) -> None:
-    """The short token is bought anew when it is old, and the host is told who began."""
-    github(host)
-    host.answers["/chat/completions"] = lambda headers, _: (
-        says("hello") if headers["authorization"] == "Bearer short" else 401
-    )
-    token = Token(
-        access_token="old",
-        refresh_token="gho_1",
-        expires_at=1,
-        client="copilot",
-        token_url=Hosts.of(host.url).token_url,
-        endpoint=host.url,
-    )
-    file = tmp_path / "bullpen.json"
-    tokens.store(file, "copilot", token)
-    settings = ProviderSettings(
-        id="copilot", type="copilot", base_url=host.url, api_key="old", token=token, token_file=str(file)
-    )
-    provider = registry.build(settings, http)
-    assert await _said(provider.stream(ask("hi"))) == "hello"
-    _, headers, _ = host.asked[-1]
-    assert headers["editor-version"].startswith("vscode/")
-    assert (headers["copilot-integration-id"], headers["x-initiator"]) == ("vscode-chat", "user")
-    assert "copilot-vision-request" not in headers
-
-
-@pytest.mark.parametrize(
-    ("purpose", "turns", "who"),
-    [("turn", "user", "user"), ("turn", "user assistant user", "agent"), ("title", "user", "agent")],
-)
-def test_who_began(purpose: Any, turns: str, who: str) -> None:
-    said = tuple(UserTurn("x") if each == "user" else AssistantTurn("y") for each in turns.split())
-    request = ModelRequest(purpose=purpose, session_id="s", model="m", system=(), turns=said)
-    assert initiator(request) == who
-
-
-async def test_models_that_are_only_served_over_responses_are_asked_there(
-    host: ModelHost, http: ModelClient
-) -> None:
-    host.answers["/responses"] = b"".join(ResponsesWire().answer(say("hello")))
-    model = Model(id="gpt-6-sol", options={"api": "responses"})
-    settings = ProviderSettings(
-        id="copilot", type="copilot", base_url=host.url, api_key="short", models=(model,)
-    )
-    assert await _said(registry.build(settings, http).stream(ask("hi", model="gpt-6-sol"))) == "hello"
-    path, headers, _ = host.asked[-1]
-    assert (path, headers["x-initiator"]) == ("/responses", "user")
-    assert (headers["copilot-integration-id"], headers["authorization"]) == ("vscode-chat", "Bearer short")
-
-
-async def _no_time(_seconds: float) -> None:
-    pass
-
-
-async def _said(events: AsyncIterator[ModelEvent]) -> str:
-    return "".join([event.text async for event in events if isinstance(event, TextDelta)])
 
 
 def test_a_stored_login_is_used_by_the_config(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ OVERRIDES = ("CRUSH_", "BULLPEN_")
 
 EARLY_SHARE = 0.1
 EARLY_S = 30.0
-"""A token counts as expired a tenth of its life, and at least this long, before it does: a request may take a while."""
+"""A token is renewed a tenth of its life, and at least this long, before it ends: a request may take a while, and so may
+a host that is not well. Until it ends it is good."""
 
 
 class Token(Wire, frozen=True, kw_only=True):
@@ -40,8 +41,13 @@ class Token(Wire, frozen=True, kw_only=True):
         return f"Token(client={self.client!r}, expires_at={self.expires_at})"
 
     def is_stale(self, now: float) -> bool:
-        """Whether it has to be renewed before it is used. One that does not say when it ends never has to."""
-        return bool(self.expires_at) and now >= self.expires_at - max(self.expires_in * EARLY_SHARE, EARLY_S)
+        """Whether it is time to renew it. One that does not say when it ends never has to be, and one that cannot be
+        renewed lasts to its end."""
+        early = max(self.expires_in * EARLY_SHARE, EARLY_S) if self.can_be_renewed else 0.0
+        return bool(self.expires_at) and now >= self.expires_at - early
+
+    def has_ended(self, now: float) -> bool:
+        return bool(self.expires_at) and now >= self.expires_at
 
     @property
     def can_be_renewed(self) -> bool:

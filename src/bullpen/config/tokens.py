@@ -11,28 +11,45 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from bullpen.config import write
 from bullpen.config.jsonc import read_object
 from bullpen.config.keys import Token, token_of
+from bullpen.config.machine_file import change_file
 from bullpen.errors import ConfigError
 
 
 def read(file: Path, provider_id: str) -> Token | None:
     """The login of a provider as it is on disk now."""
     try:
-        entry = (read_object(file) or {}).get("providers", {}).get(provider_id, {})
-    except (ConfigError, AttributeError):
+        return _login_in(read_object(file) or {}, provider_id)
+    except ConfigError:
         return None
-    record = entry.get("oauth") if isinstance(entry, Mapping) else None
-    return token_of(record) if isinstance(record, Mapping) else None
 
 
 def store(file: Path, provider_id: str, token: Token) -> None:
     """On disk when this returns. Raises `OSError`, `ConfigError`."""
     write.set_provider_key(file, provider_id, "oauth", msgspec.to_builtins(token))
+
+
+def replace(file: Path, provider_id: str, old: Token, fresh: Token) -> Token | None:
+    """Put a token in the place of the one that it was exchanged for, and give back the login that is on disk then.
+
+    Whoever logged out meanwhile stays logged out, and a new login stays. Raises `OSError`, `ConfigError`."""
+    there: Token | None = None
+
+    def change(content: dict[str, Any]) -> None:
+        nonlocal there
+        there = _login_in(content, provider_id)
+        if there is not None and there.refresh_token == old.refresh_token:
+            there = fresh
+            content["providers"][provider_id]["oauth"] = msgspec.to_builtins(fresh)
+
+    change_file(file, change)
+    return there
 
 
 def remove(file: Path, provider_id: str) -> bool:
@@ -43,6 +60,13 @@ def remove(file: Path, provider_id: str) -> bool:
     for field in ("api_key", "oauth"):
         write.remove_value(file, f"providers.{name}.{field}")
     return had
+
+
+def _login_in(content: Mapping[str, Any], provider_id: str) -> Token | None:
+    found: Any = content
+    for step in ("providers", provider_id, "oauth"):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return token_of(found) if isinstance(found, Mapping) else None
 
 
 def of_editor(home: Path) -> str:

@@ -16,8 +16,9 @@ import msgspec
 from bullpen.config.keys import Token
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
+from bullpen.providers import refusals
 from bullpen.providers.copilot import EDITOR, no_subscription
-from bullpen.providers.credentials import Now, ask, log_in_again
+from bullpen.providers.credentials import Now, ask, log_in_again, unwell
 
 CLIENT_ID = "Iv1.b507a08c87ecfe98"
 """The public id of the editor's plug-in: GitHub gives Copilot tokens to it alone."""
@@ -118,14 +119,12 @@ async def exchange(settings: ProviderSettings, token: Token, http: httpx2.AsyncC
     url = token.token_url or Hosts.of().token_url
     status, answer = await ask(http, "GET", url, settings, headers=headers)
     access, ends = answer.get("token"), answer.get("expires_at")
-    if status == 403:
-        raise no_subscription()
-    if status in (401, 404):
-        raise log_in_again(settings)
+    # GitHub may refuse whoever asks too often as it refuses whoever has no subscription.
+    is_busy = refusals.is_retryable(status, ()) or "rate limit" in refusals.message_in(answer).lower()
+    if status >= 400 and not is_busy:
+        raise no_subscription() if status == 403 else log_in_again(settings)
     if status != 200 or not isinstance(access, str) or not isinstance(ends, int | float):
-        raise ProviderError(
-            f"GitHub gave no Copilot token (it answered {status})", status=status, retryable=status >= 500
-        )
+        raise unwell(settings, status)
     endpoints = answer.get("endpoints")
     api = endpoints.get("api") if isinstance(endpoints, dict) else None
     return msgspec.structs.replace(

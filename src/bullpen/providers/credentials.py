@@ -25,6 +25,7 @@ from bullpen.config import tokens
 from bullpen.config.keys import Token
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ConfigError, ProviderError
+from bullpen.providers import refusals
 
 log = logging.getLogger(__name__)
 
@@ -39,17 +40,17 @@ Now = Callable[[], float]
 
 
 async def current(settings: ProviderSettings, http: Http, *, now: Now = time.time) -> ProviderSettings:
-    """Raises `ProviderError` when the login is over."""
+    """A token that cannot be renewed now is used to its end. Raises `ProviderError` when the login is over."""
     token = settings.token
     if token is None or not token.is_stale(now()):
         return settings
-    return _with(settings, await _renewed(settings, token, http, now))
+    return _with(settings, await _renewed(settings, token, http, now, refused=False))
 
 
 async def renew(settings: ProviderSettings, http: Http, *, now: Now = time.time) -> ProviderSettings | None:
     """Raises `ProviderError` when the login is over."""
     if settings.token is not None:
-        return _with(settings, await _renewed(settings, settings.token, http, now))
+        return _with(settings, await _renewed(settings, settings.token, http, now, refused=True))
     if settings.key_source is None:
         return None
     try:
@@ -66,31 +67,49 @@ def _with(settings: ProviderSettings, token: Token) -> ProviderSettings:
     )
 
 
-async def _renewed(settings: ProviderSettings, old: Token, http: Http, now: Now) -> Token:
-    """A token that is newer than `old`, from disk or from the host. Raises `ProviderError`."""
+async def _renewed(settings: ProviderSettings, old: Token, http: Http, now: Now, *, refused: bool) -> Token:
+    """A token that is newer than `old`, from disk or from the host; without one `old` itself while it is good, which it
+    is not any more once it was `refused`. Raises `ProviderError`."""
     file = Path(settings.token_file)
     with tokens.lock_file(file, settings.id) as descriptor:
         with anyio.move_on_after(LOCK_LIMIT_S) as waiting:
             while not tokens.try_lock(descriptor):
                 await anyio.sleep(POLL_S)
-        if waiting.cancelled_caught:
-            raise ProviderError(
-                f"another process is busy renewing the login of {settings.id!r}", retryable=True
-            )
         latest = await asyncio.to_thread(tokens.read, file, settings.id)
         if latest is None:
             raise log_in_again(settings)  # Somebody logged out.
-        if latest.access_token != old.access_token and not latest.is_stale(now()):
+        is_newer = latest.access_token != old.access_token
+        if is_newer and not latest.is_stale(now()):
             return latest
-        if not latest.can_be_renewed:
+        try:
+            if waiting.cancelled_caught:
+                raise ProviderError(
+                    f"another process is busy renewing the login of {settings.id!r}", retryable=True
+                )
+            kept = await _exchanged(settings, latest, http, now)
+        except ProviderError as exc:
+            if latest.has_ended(now()) or (refused and not is_newer):
+                raise
+            log.warning("the login of %r is used as it is: %s", settings.id, exc)
+            return latest
+        if kept is None:
             raise log_in_again(settings)
-        with anyio.CancelScope(shield=True):
-            fresh = await exchange(settings, latest, http, now)
-            try:
-                await asyncio.to_thread(tokens.store, file, settings.id, fresh)
-            except (OSError, ConfigError) as exc:
-                log.warning("the renewed login of %r could not be kept: %s", settings.id, exc)
-        return fresh
+        return kept
+
+
+async def _exchanged(settings: ProviderSettings, token: Token, http: Http, now: Now) -> Token | None:
+    """The login on disk after the token was exchanged; None when somebody logged out meanwhile. Raises `ProviderError`."""
+    if not token.can_be_renewed:
+        raise log_in_again(settings)
+    with anyio.CancelScope(shield=True):
+        fresh = await exchange(settings, token, http, now)
+        kept: Token | None = fresh
+        try:
+            file = Path(settings.token_file)
+            kept = await asyncio.to_thread(tokens.replace, file, settings.id, token, fresh)
+        except (OSError, ConfigError) as exc:
+            log.warning("the renewed login of %r could not be kept: %s", settings.id, exc)
+    return kept
 
 
 async def exchange(settings: ProviderSettings, token: Token, http: Http, now: Now = time.time) -> Token:
@@ -110,9 +129,11 @@ async def exchange(settings: ProviderSettings, token: Token, http: Http, now: No
         content=urlencode(form),
         kind="application/x-www-form-urlencoded",
     )
-    access = answer.get("access_token")
-    if status in (400, 401, 403) or not isinstance(access, str) or not access:
-        raise log_in_again(settings) if status < 500 else _unwell(settings, status)
+    access, error = answer.get("access_token"), answer.get("error")
+    if status >= 400 or not isinstance(access, str) or not access:
+        # What says nothing at all comes from somebody in between.
+        says_no = (status >= 400 or bool(error)) and not refusals.is_retryable(status, [str(error)])
+        raise log_in_again(settings) if says_no else unwell(settings, status)
     life = answer.get("expires_in")
     lasts = int(life) if isinstance(life, int | float) and life > 0 else 0
     rotated = answer.get("refresh_token")
@@ -163,7 +184,7 @@ def log_in_again(settings: ProviderSettings) -> ProviderError:
     )
 
 
-def _unwell(settings: ProviderSettings, status: int) -> ProviderError:
+def unwell(settings: ProviderSettings, status: int) -> ProviderError:
     return ProviderError(
         f"the login of {settings.name or settings.id} cannot be renewed: its host answered {status}",
         status=status,
