@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from tests.tools.conftest import Asked, Bench
 
 from bullpen.tools.base import PermissionDenied
-from bullpen.tools.view import MAX_LINE_BYTES, MAX_SECTION_BYTES
+from bullpen.tools.view import DAMAGED, MAX_IMAGE_BYTES, MAX_LINE_BYTES, MAX_SECTION_BYTES
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -54,16 +55,31 @@ async def test_a_large_section_stops_early(bench: Bench) -> None:
 
 
 async def test_what_is_no_text_is_refused(bench: Bench) -> None:
-    """Bytes that are no UTF-8, NULs, directories and pipes."""
-    (bench.root / "latin").write_bytes(b"caf\xe9\n")
+    """NULs, directories and pipes."""
     (bench.root / "nul").write_bytes(b"a\0b\n")
     (bench.root / "dir").mkdir()
     os.mkfifo(bench.root / "pipe")
-    outcomes = [await bench.call("view", file_path=name) for name in ("latin", "nul", "dir", "pipe")]
-    assert [outcome.is_error for outcome in outcomes] == [True] * 4
-    words = ("not UTF-8", "binary", "is a directory; use ls", "not a regular file")
+    outcomes = [await bench.call("view", file_path=name) for name in ("nul", "dir", "pipe")]
+    assert [outcome.is_error for outcome in outcomes] == [True] * 3
+    words = ("binary", "is a directory; use ls", "not a regular file")
     assert all(word in outcome.content for word, outcome in zip(words, outcomes, strict=True))
     assert bench.files.reads == {}
+
+
+async def test_bytes_that_are_no_utf8_are_shown_as_such(bench: Bench) -> None:
+    """A note says so; the rest of the file is still worth reading."""
+    (bench.root / "latin").write_bytes(b"caf\xe9\nplain\n")
+    outcome = await bench.call("view", file_path="latin")
+    assert outcome.content == f"<file>\n     1|caf\ufffd\n     2|plain\n\n({DAMAGED})\n</file>"
+    clean = await bench.call("view", file_path="latin", offset=1)
+    assert DAMAGED not in clean.content
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+async def test_a_byte_order_mark_tells_the_encoding(bench: Bench, encoding: str) -> None:
+    """And is not part of the first line."""
+    (bench.root / "a").write_bytes("grün\r\nblau\n".encode(encoding))
+    assert (await bench.call("view", file_path="a")).content == "<file>\n     1|grün\n     2|blau\n</file>"
 
 
 async def test_a_missing_file_has_neighbours(bench: Bench) -> None:
@@ -123,6 +139,8 @@ async def test_an_image_is_shown(bench: Bench) -> None:
     outcome = await bench.call("view", file_path="a.jpg")
     assert (outcome.data, outcome.mime_type, outcome.is_error) == (PNG, "image/png", False)
     assert (await bench.call("view", file_path="fake.png")).is_error
+    (bench.root / "huge.png").write_bytes(PNG + bytes(MAX_IMAGE_BYTES))
+    assert "make a smaller one" in (await bench.call("view", file_path="huge.png")).content
     bench.supports_images = False
     assert "cannot see images" in (await bench.call("view", file_path="a.jpg")).content
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import errno
+import io
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ from msgspec import Meta, Struct
 
 from bullpen.config import skills
 from bullpen.errors import ToolFailed
+from bullpen.files import texts
 from bullpen.system import files, paths
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
@@ -24,6 +28,8 @@ MAX_SKILL_BYTES = 1024 * 1024
 
 MAX_IMAGE_BYTES = 3_700_000
 """Providers take images of up to 5 MB in base64."""
+
+DAMAGED = "Some bytes are no UTF-8 and are shown as \ufffd."
 
 MAX_SUGGESTIONS = 3
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".webp"})
@@ -76,20 +82,45 @@ class _Section(NamedTuple):
     text: str
     lines: int
     has_more: bool
+    is_damaged: bool = False
+    """Whether bytes were left out that are no UTF-8."""
 
 
 def _read_section(real: Path, params: ViewParams, is_skill: bool) -> _Section:
     limit = params.limit or (None if is_skill else DEFAULT_LINES)
     room = MAX_SKILL_BYTES if is_skill else MAX_SECTION_BYTES
-    kept: list[str] = []
-    with open(files.open_file(real), "rb") as file:
-        lines = itertools.islice(_lines(file), params.offset, None)
+    kept: list[bytes] = []
+    has_more = False
+    with open(files.open_file(real), "rb") as raw:
+        lines = itertools.islice(_lines(_as_utf8(raw, real)), params.offset, None)
         for line in itertools.islice(lines, limit):
             room -= len(line)
             if room < 0:
-                return _Section("\n".join(kept), len(kept), True)
-            kept.append(_decode(line, real))
-        return _Section("\n".join(kept), len(kept), next(lines, None) is not None)
+                has_more = True
+                break
+            kept.append(line)
+        has_more = has_more or next(lines, None) is not None
+    whole = b"\n".join(kept)
+    if b"\0" in whole:
+        raise ToolFailed(f"{real} is a binary file; look at it with a program, through bash")
+    text = whole.decode("utf-8", "replace")
+    return _Section(text, len(kept), has_more, text.encode() != whole)
+
+
+def _as_utf8(file: BinaryIO, real: Path) -> BinaryIO:
+    """The file without its byte order mark; one in UTF-16 or UTF-32 says so there, and is read as text too."""
+    start = file.read(4)
+    encoding = texts.encoding_by_mark(start)
+    if encoding is None:
+        file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
+        return file
+    file.seek(0)
+    content = file.read(texts.MAX_BYTES + 1)
+    if len(content) > texts.MAX_BYTES:
+        raise ToolFailed(
+            f"{real} is too large for a text in {encoding}; look at it with a program, through bash"
+        )
+    return io.BytesIO(content.decode(encoding, "replace").removeprefix(texts.BOM).encode())
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -110,16 +141,6 @@ def _cut(line: bytes) -> bytes:
     return line[:end] + "…".encode()
 
 
-def _decode(line: bytes, real: Path) -> str:
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ToolFailed(f"{real} is not UTF-8 text; look at it with a program, through bash") from None
-    if "\0" in text:
-        raise ToolFailed(f"{real} is a binary file; look at it with a program, through bash")
-    return text
-
-
 def _render(section: _Section, offset: int) -> str:
     lines = section.text.split("\n") if section.lines else []
     numbered = "\n".join(f"{number:6}|{line}" for number, line in enumerate(lines, offset + 1))
@@ -128,6 +149,8 @@ def _render(section: _Section, offset: int) -> str:
         numbered += f"\n\n(There is more; go on with offset {after}.)"
     elif not section.lines:
         numbered = "(The file is empty.)" if offset == 0 else f"(The file has no line after {offset}.)"
+    if section.is_damaged:
+        numbered += f"\n\n({DAMAGED})"
     return f"<file>\n{numbered}\n</file>"
 
 
@@ -135,6 +158,8 @@ def _explain(path: Path, exc: OSError) -> str:
     """What is wrong with the path, with a hint where there is one."""
     if isinstance(exc, files.NotRegular):
         return f"{path} is a directory; use ls" if path.is_dir() else f"{path} is not a regular file"
+    if exc.errno == errno.EFBIG:
+        return f"{path} is an image of more than {MAX_IMAGE_BYTES / 1e6:g} MB, which models do not take; make a smaller one"
     if not isinstance(exc, FileNotFoundError):
         return f"cannot read {path}: {exc.strerror}"
     similar = _similar_names(path)
