@@ -10,6 +10,7 @@
     │   ├── SessionNotFound
     │   ├── PromptNotFound
     │   ├── GrantNotFound
+    │   ├── RuleNotFound
     │   └── LanguageServerNotFound
     ├── Conflict                    right request, wrong moment
     │   ├── ClientNotAttached
@@ -132,6 +133,16 @@ class GrantNotFound(NotFound):
     def __init__(self, grant_id: str) -> None:
         super().__init__("grant not found")
         self.grant_id = grant_id
+
+
+class RuleNotFound(NotFound):
+    """No permission rule of that id can be taken back: it has expired, was removed, or stands in a config file."""
+
+    code = "rule_not_found"
+
+    def __init__(self, rule_id: str) -> None:
+        super().__init__("permission rule not found")
+        self.rule_id = rule_id
 
 
 class LanguageServerNotFound(NotFound):

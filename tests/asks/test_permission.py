@@ -10,7 +10,7 @@ from tests.engine.bench import SESSION, WORKSPACE, Bench, answer_to, settings_of
 
 from bullpen.errors import BadRequest
 from bullpen.schema.asks import PermissionRequest
-from bullpen.store import asks
+from bullpen.store import asks, rules
 
 
 async def act(bench: Bench, name: str, *, session: str = SESSION, run_id: str = "", call: str = "c1") -> None:
@@ -132,8 +132,20 @@ async def test_a_grant_can_be_listed_and_taken_back(bench: Bench) -> None:
     await act(bench, "a")
     await bench.grant(await asked(bench), "allow_rule", "ana")
     await finish(bench, "run a")
+    (rule,) = await bench.read(lambda tx: rules.in_force(tx, WORKSPACE))
+    assert (rule.effect, rule.tool, rule.scope, rule.created_by) == ("allow", "act:write", "workspace", "ana")
+    assert await bench.write(lambda tx: rules.remove(tx, WORKSPACE, rule.id))
+    assert not await bench.write(lambda tx: rules.remove(tx, WORKSPACE, rule.id))
+    assert await second(bench, "a")
+
+
+async def test_an_exact_grant_can_be_listed_and_taken_back(bench: Bench) -> None:
+    await act(bench, "a")
+    await bench.grant(await asked(bench), "allow_exact", "ana")
+    await finish(bench, "run a")
     (grant,) = await bench.read(lambda tx: asks.grants(tx, WORKSPACE))
-    assert (grant.scope, grant.tool_name, grant.action, grant.granted_by) == ("rule", "act", "write", "ana")
+    assert (grant.scope, grant.tool_name, grant.granted_by) == ("exact", "act", "ana")
+    assert grant.expires_at - grant.created_at == 30 * 86_400
     assert await bench.write(lambda tx: asks.revoke(tx, WORKSPACE, grant.id))
     assert not await bench.write(lambda tx: asks.revoke(tx, WORKSPACE, grant.id))
     assert await second(bench, "a")
@@ -144,7 +156,7 @@ async def test_a_loser_remembers_nothing(bench: Bench) -> None:
     request = await asked(bench)
     await bench.grant(request, "deny")
     assert not await bench.grant(request, "allow_rule")
-    assert await bench.read(lambda tx: asks.grants(tx, WORKSPACE)) == []
+    assert await bench.read(lambda tx: rules.in_force(tx, WORKSPACE)) == []
 
 
 # Who decides

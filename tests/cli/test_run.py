@@ -172,7 +172,7 @@ async def test_on_a_terminal_asks_are_answered_by_number(server: StandIn, termin
     screen = terminal("run", "--host", server.host, "build it")
     await screen.until("bash asks to execute in /work", "command: make")
     screen.type("what?")
-    await screen.until("a number from 1 to 4, please")
+    await screen.until("one of the numbers above, please")
     screen.type("4 not now")
     await server.until(lambda: server.calls("/permissions/grant"))
     assert server.calls("/permissions/grant")[0].json["reason"] == "not now"

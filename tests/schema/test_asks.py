@@ -18,7 +18,7 @@ from bullpen.schema.asks import (
     QuestionResponse,
 )
 
-ASKED = {
+ASKED: dict[str, Any] = {
     "id": "P1",
     "session_id": "S1",
     "tool_call_id": "call_3",

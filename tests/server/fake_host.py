@@ -26,7 +26,7 @@ from bullpen.schema.api import (
     Trust,
     Woken,
 )
-from bullpen.schema.asks import Grant
+from bullpen.schema.asks import Explanation, Grant, Rule
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
@@ -49,6 +49,7 @@ SESSION = Session(
     is_busy=True,
     attached_clients=1,
 )
+RULE = Rule(id="r", effect="deny", command="git push *", created_at=4)
 QUEUED = nouns.QueuedPrompt(seq=7, session_id="s1", run_id="r1", text="later", created_at=5)
 STATS = nouns.ServerStats(counts={"resyncs": 1}, gauges={"streams": 2})
 VERSION = nouns.VersionInfo(version="1", commit="c", build_id="b", go_version="", platform="linux/amd64")
@@ -128,6 +129,10 @@ LATER: dict[str, Any] = {
         Grant(id="g", scope="exact", session_id="s1", tool_name="bash", action="run", path="/x", created_at=4)
     ],
     "revoke": None,
+    "rules": [RULE],
+    "add_rule": RULE,
+    "remove_rule": None,
+    "explain": Explanation(outcome="allowed", why="it reads"),
     "asks": b'{"permissions":[],"questions":[]}',
     "answer_questions": True,
     "cancel_questions": False,

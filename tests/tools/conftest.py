@@ -99,6 +99,8 @@ class Bench:
         self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING
     ) -> None:
         asked = Asked(action, params, path, description, reach)
+        if reach.is_read:
+            return
         self.asked.append(asked)
         self.on_permit(asked)
 

@@ -28,17 +28,24 @@ def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = 
     lines = [
         f"? {inert_line(ask.tool_name)} asks to {inert_line(ask.action)} in {inert_line(ask.path)}{where}"
     ]
+    if ask.why:
+        lines.append(f"  why: {inert_line(ask.why)}")
+    lines += [f"  ! it {inert_line(warning)}" for warning in ask.warnings]
     lines += [f"  | {line}" for line in shown]
     if hidden:
         lines.append(f"  … {hidden} more lines: /show prints them all")
     if claim := _claim(ask.params):
         lines.append(f"  the model says: {inert_line(claim)}")
+    beside = ", but not for targets like this one" if ask.protected else ""
     lines += [
         "  1 allow once",
-        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} in this directory for this session",
+        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} in this directory for this session{beside}",
         "  3 deny, and end the turn",
         "  4 deny and say why: 4 <reason>",
+        "  5 allow exactly this from now on",
     ]
+    if ask.rule:
+        lines.append(f"  6 allow from now on: {inert_line(ask.rule)}; or your own pattern: 6 <pattern>")
     return "\n".join(lines)
 
 
@@ -46,6 +53,7 @@ def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = 
 class PermissionReply:
     action: PermissionAction
     reason: str = ""
+    rule: str = ""
 
 
 def permission_reply(text: str) -> PermissionReply | None:
@@ -60,6 +68,10 @@ def permission_reply(text: str) -> PermissionReply | None:
             return PermissionReply("deny")
         case "4", reason if reason:
             return PermissionReply("deny", reason)
+        case "5", "":
+            return PermissionReply("allow_exact")
+        case "6", pattern:
+            return PermissionReply("allow_rule", rule=pattern)
         case _:
             return None
 

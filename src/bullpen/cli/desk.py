@@ -7,6 +7,7 @@ from bullpen.cli.inert import inert_line
 from bullpen.cli.view import View
 from bullpen.client.mirror import Ask
 from bullpen.client.workspace import Room
+from bullpen.errors import BadRequest
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
 
 
@@ -74,7 +75,11 @@ class Desk:
         reply = permission_reply(text)
         if reply is None:
             return False
-        counted = await self._room.grant(ask, reply.action, reason=reply.reason)
+        try:
+            counted = await self._room.grant(ask, reply.action, reason=reply.reason, rule=reply.rule)
+        except BadRequest as refused:
+            self._view.note(f"{inert_line(refused.message)}; it is still open")
+            return True
         self._told(ask, "denied" if reply.action == "deny" else "allowed", counted=counted)
         return True
 

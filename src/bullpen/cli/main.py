@@ -22,6 +22,7 @@ COMMANDS = {
     "login": "Keep a provider's key, or log in to GitHub Copilot.",
     "logout": "Forget a provider's key or login.",
     "models": "List models, prices and favourites; update the catalogue.",
+    "permissions": "List, make and take back permission rules; explain a command.",
     "providers": "Show which providers can be used, and what the others need.",
     "ps": "Show the server's workspaces, clients and sessions.",
     "run": "Send one prompt and print the answer.",

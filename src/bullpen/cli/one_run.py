@@ -252,10 +252,14 @@ class Run:
             self._ask_person(permission_text(ask, whole=True))
             while self._is_open(ask):
                 reply = permission_reply(await self._read_line())
-                if reply:
-                    await self._room.grant(ask, reply.action, reason=reply.reason)
+                if reply is None:
+                    self._ask_person("  one of the numbers above, please")
+                    continue
+                try:
+                    await self._room.grant(ask, reply.action, reason=reply.reason, rule=reply.rule)
                     return
-                self._ask_person("  a number from 1 to 4, please")
+                except BadRequest as refused:
+                    self._ask_person(f"  {inert_line(refused.message)}")
             return
         answers = Answers(ask)
         while (question := answers.following()) and self._is_open(ask):

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import anyio
 
@@ -47,9 +48,11 @@ from bullpen.schema.api import (
     ConfigModel,
     ConfigRemove,
     Dropped,
+    ExplainCall,
     GrantedPermission,
     NewPin,
     NewPrompt,
+    NewRule,
     NewSession,
     NewWorkspace,
     PermissionAnswer,
@@ -64,7 +67,15 @@ from bullpen.schema.api import (
     TrustGiven,
     Woken,
 )
-from bullpen.schema.asks import PermissionAction, PermissionRequest, QuestionBatch, QuestionResponse
+from bullpen.schema.asks import (
+    Explanation,
+    Grant,
+    PermissionAction,
+    PermissionRequest,
+    QuestionBatch,
+    QuestionResponse,
+    Rule,
+)
 from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import Event, RunComplete
 from bullpen.schema.message import Message
@@ -389,14 +400,41 @@ class Room:
 
     # Asks
 
-    async def grant(self, ask: PermissionRequest, action: PermissionAction, *, reason: str = "") -> bool:
+    async def grant(
+        self, ask: PermissionRequest, action: PermissionAction, *, reason: str = "", rule: str = ""
+    ) -> bool:
         """Answer a permission; whether it was this answer that counted.
 
-        `deny` ends the turn; with a `reason` the model is told it and the turn goes on.
+        `deny` ends the turn; with a `reason` the model is told it and the turn goes on. `allow_rule` allows what the ask's `rule`
+        says from then on, or what `rule` here says, if that covers the call.
         """
         permission = GrantedPermission(id=ask.id, tool_call_id=ask.tool_call_id)
-        body = PermissionAnswer(permission=permission, action=action, reason=reason)
+        body = PermissionAnswer(permission=permission, action=action, reason=reason, rule=rule)
         return await self._resolve("/permissions/grant", body, ask)
+
+    async def grants(self) -> list[Grant]:
+        """What was allowed for longer than once."""
+        return (await self._link.call("GET", "/permissions/grants")).read(list[Grant])
+
+    async def revoke(self, grant_id: str) -> None:
+        """Take back what was allowed. Raises `GrantNotFound`."""
+        await self._link.call("DELETE", f"/permissions/grants/{quote(grant_id, safe='')}")
+
+    async def rules(self) -> list[Rule]:
+        """The permission rules in force."""
+        return (await self._link.call("GET", "/permissions/rules")).read(list[Rule])
+
+    async def add_rule(self, rule: NewRule) -> Rule:
+        """Make a permission rule. Raises `BadRequest` for one that cannot mean what it says."""
+        return (await self._link.call("POST", "/permissions/rules", rule)).read(Rule)
+
+    async def remove_rule(self, rule_id: str) -> None:
+        """Take a permission rule back. Raises `RuleNotFound`."""
+        await self._link.call("DELETE", f"/permissions/rules/{quote(rule_id, safe='')}")
+
+    async def explain(self, call: ExplainCall) -> Explanation:
+        """What would become of a call, and why."""
+        return (await self._link.call("POST", "/permissions/explain", call)).read(Explanation)
 
     async def answer(self, ask: QuestionBatch, responses: Iterable[QuestionResponse]) -> bool:
         """Answer a batch of questions; whether it was this answer that counted."""

@@ -6,7 +6,7 @@ the workspace opens, shows it, and answers no prompt until it is mended.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,10 +20,11 @@ from bullpen.config.layers import Trusted, read_layers
 from bullpen.config.places import Places
 from bullpen.config.selection import named_models, select, selected_providers
 from bullpen.config.settings import ProviderSettings, Settings, limits_of
-from bullpen.config.shape import HOOK_EVENTS, Hook, LspServer, McpServer, Options
+from bullpen.config.shape import HOOK_EVENTS, Hook, LspServer, McpServer, Options, PermissionRule
 from bullpen.config.spans import seconds
 from bullpen.config.usable import usable
 from bullpen.errors import ConfigError
+from bullpen.schema.asks import Rule
 
 S = TypeVar("S", McpServer, LspServer)
 
@@ -90,6 +91,7 @@ def load(
         small=selection.small,
         options=options,
         allowed_tools=tuple(raw.get("permissions", {}).get("allowed_tools", ())),
+        permission_rules=_rules(raw.get("permissions", {}).get("rules", ())),
         hooks=_hooks(raw.get("hooks", {})),
         mcp=mcp,
         mcp_errors=mcp_errors,
@@ -114,6 +116,23 @@ def load(
         catalogue=known,
         keys_found=known.with_key(full_env, types),
         unlisted=found.unlisted,
+    )
+
+
+def _rules(written: Sequence[Any]) -> tuple[Rule, ...]:
+    """Rules of the files, in their order. They have no id that anybody could take back, and no end."""
+    read = msgspec.convert(list(written), list[PermissionRule])
+    return tuple(
+        Rule(
+            id=f"config-{number}",
+            effect=rule.effect,
+            tool=rule.tool,
+            command=rule.command,
+            path=rule.path,
+            host=rule.host,
+            origin="config",
+        )
+        for number, rule in enumerate(read, 1)
     )
 
 

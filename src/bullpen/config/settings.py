@@ -14,6 +14,7 @@ from bullpen.config.shape import Hook, LspServer, McpServer, Options
 from bullpen.config.spans import seconds
 from bullpen.config.wanted import Wanted
 from bullpen.schema.agent import Model, SelectedModel
+from bullpen.schema.asks import Rule
 from bullpen.schema.choices import Policy
 
 
@@ -72,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     small: SelectedModel | None
     options: Options
     allowed_tools: tuple[str, ...]
+    permission_rules: tuple[Rule, ...] = ()
     hooks: dict[str, tuple[Hook, ...]]
     mcp: dict[str, McpServer]
     mcp_errors: dict[str, str]

@@ -174,9 +174,22 @@ class ToolLimits(Section, frozen=True, kw_only=True):
     glob: Annotated[SearchLimits, later("Limits of `glob`.")] = SearchLimits()
 
 
+class PermissionRule(Section, frozen=True, kw_only=True):
+    """What is let through, asked about or refused; what is left out matches anything. See `docs/permissions.md`."""
+
+    effect: Annotated[Literal["allow", "ask", "deny"], restricts("What becomes of the call; deny wins.")]
+    tool: Annotated[str, restricts("The tool, as `tool` or `tool:action`.")] = ""
+    command: Annotated[str, restricts("A pattern of words, such as `git push *`.")] = ""
+    path: Annotated[str, restricts("A glob; relative ones begin at the workspace.")] = ""
+    host: Annotated[str, restricts("A host, such as `example.com` or `*.example.com`.")] = ""
+
+
 class Permissions(Section, frozen=True, kw_only=True):
     allowed_tools: Annotated[
         tuple[str, ...], says("Tools that need no permission, as `tool` or `tool:action`.")
+    ] = ()
+    rules: Annotated[
+        tuple[PermissionRule, ...], restricts("Rules on commands, paths and hosts; deny wins.")
     ] = ()
 
 

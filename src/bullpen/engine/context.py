@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bullpen.asks.permission import Call
+from bullpen.asks.permission import Call, Touch
 from bullpen.engine.services import Services
 from bullpen.errors import ToolFailed
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
@@ -84,7 +84,6 @@ class CallContext:
     async def permit(
         self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING
     ) -> None:
-        del reach  # No rule looks at it yet.
         request = PermissionRequest(
             id=str(uuid.uuid4()),
             session_id=self.session_id,
@@ -95,10 +94,22 @@ class CallContext:
             params=params,
             path=str(path),
         )
-        verdict = await self._services.permissions.request(request, self._call)
+        touch = Touch(
+            tool=self._tool_name,
+            action=action,
+            root=self.root,
+            directory=path,
+            command=reach.command,
+            paths=reach.paths,
+            hosts=reach.hosts,
+            is_read=reach.is_read,
+        )
+        verdict = await self._services.permissions.request(request, self._call, touch)
         if verdict.granted:
             hit("call-intended")
             return
+        if verdict.by_rule:
+            raise ToolFailed(verdict.reason)
         if verdict.reason:
             raise ToolFailed(f"The user did not allow this: {verdict.reason}")
         raise PermissionDenied

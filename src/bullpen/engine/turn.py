@@ -222,7 +222,7 @@ class TurnRun:
             session_id=self._active.session_id,
             call_id=call.id,
             tool_name=tool.name,
-            call=Call(prompt.seq, self._draft.id, mode, hook_approved, tool.effects),
+            call=Call(prompt.seq, self._draft.id, mode, hook_approved, tool.effects, prompt.author),
             supports_images=self._chosen.model.supports_attachments,
             delegate=self._delegate,
         )

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from bullpen.schema.agent import SelectedModel
-from bullpen.schema.asks import QuestionResponse
+from bullpen.schema.asks import QuestionResponse, RuleEffect, RuleScope
 from bullpen.schema.session import Todo
 from bullpen.schema.wire import Int64, Wire
 
@@ -157,11 +157,38 @@ class GrantedPermission(Wire, frozen=True, kw_only=True):
 
 
 class PermissionAnswer(Wire, frozen=True, kw_only=True):
-    """`reason` with `deny` is ours: it goes to the model and the turn goes on."""
+    """`reason` with `deny` is ours: it goes to the model and the turn goes on. `rule` with `allow_rule` too: the pattern,
+    glob or host to allow instead of the one that the request offers; `scope` says how far it holds."""
 
     permission: GrantedPermission = GrantedPermission()
     action: str = ""
     reason: str = ""
+    rule: str = ""
+    scope: RuleScope = "workspace"
+
+
+class NewRule(Wire, frozen=True, kw_only=True):
+    """A rule as a person writes it. `days` until it ends; 0 is never, -1 the default of its scope."""
+
+    effect: RuleEffect | Literal[""] = ""
+    tool: str = ""
+    command: str = ""
+    path: str = ""
+    host: str = ""
+    scope: RuleScope = "workspace"
+    session_id: str = ""
+    days: Int64 = -1
+
+
+class ExplainCall(Wire, frozen=True, kw_only=True):
+    """A call that nobody makes: what would become of it?"""
+
+    tool: str = "bash"
+    action: str = ""
+    command: str = ""
+    path: str = ""
+    host: str = ""
+    session_id: str = ""
 
 
 class Resolved(Wire, frozen=True, kw_only=True):

@@ -13,7 +13,12 @@ QuestionType = Literal["yes_no", "single_choice", "multi_choice", "free_text"]
 
 
 class PermissionRequest(Wire, frozen=True, kw_only=True):
-    """`path` is a directory: of the file, or the working directory. `params` depends on the tool."""
+    """`path` is a directory: of the file, or the working directory. `params` depends on the tool.
+
+    The last five fields are ours. `why` says in a sentence why somebody is asked. `warnings` are about what is hidden or odd in
+    what is asked; if there are any, `shown` is the call with all of it made visible. `rule` says what `allow_rule` would
+    let through from then on, "" if it cannot be offered. `protected` asks for a target that only an exact approval covers.
+    """
 
     id: str
     session_id: str
@@ -23,6 +28,11 @@ class PermissionRequest(Wire, frozen=True, kw_only=True):
     action: str
     params: Any
     path: str
+    why: str = ""
+    warnings: tuple[str, ...] = ()
+    shown: str = ""
+    rule: str = ""
+    protected: bool = False
 
 
 class PermissionNotification(Wire, frozen=True, kw_only=True):
@@ -92,3 +102,40 @@ class Grant(Wire, frozen=True, kw_only=True):
     fingerprint: str = ""
     created_at: int
     granted_by: str = ""
+    expires_at: int = 0
+    covers: str = ""
+    """What it lets through, in words."""
+
+
+RuleEffect = Literal["allow", "ask", "deny"]
+RuleScope = Literal["session", "workspace", "person"]
+
+
+class Rule(Wire, frozen=True, kw_only=True):
+    """What is let through, asked about or refused without asking. What is empty matches anything.
+
+    `tool` is `name` or `name:action`; `command` a pattern of words, `path` a glob, `host` a name or `*.name`.
+    `origin` says where it comes from: an answer to an ask, a person who wrote it, or the config. A `person` rule holds in every
+    workspace. 0 is no expiry.
+    """
+
+    id: str
+    effect: RuleEffect
+    tool: str = ""
+    command: str = ""
+    path: str = ""
+    host: str = ""
+    scope: RuleScope = "workspace"
+    session_id: str = ""
+    origin: Literal["answer", "person", "config"] = "person"
+    created_by: str = ""
+    created_at: int = 0
+    expires_at: int = 0
+
+
+class Explanation(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """What would become of a call, and why."""
+
+    outcome: Literal["allowed", "asked", "refused"]
+    why: str
+    rules: tuple[Rule, ...] = ()

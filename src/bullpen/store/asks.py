@@ -118,8 +118,8 @@ async def note_granted(tx: Tx, workspace: str, request: PermissionRequest) -> No
 
 async def add_grant(tx: Tx, workspace: str, grant: Grant) -> None:
     await tx.run(
-        """INSERT INTO grants (id, workspace, scope, session, tool, action, path, fingerprint, granted_by, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
+        """INSERT INTO grants (id, workspace, scope, session, tool, action, path, fingerprint, granted_by, created_at,
+               expires_at, covers) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)""",
         grant.id,
         workspace,
         grant.scope,
@@ -130,29 +130,34 @@ async def add_grant(tx: Tx, workspace: str, grant: Grant) -> None:
         grant.fingerprint,
         grant.granted_by,
         grant.created_at,
+        grant.expires_at,
+        grant.covers,
     )
 
 
-async def has_grant(tx: Tx, workspace: str, request: PermissionRequest, fingerprint: str) -> bool:
-    """Whether a standing grant covers the request: the session's own, the very same call, or a rule."""
-    row = await tx.row(
-        """SELECT 1 FROM grants WHERE workspace = $1 AND tool = $2 AND action = $3 AND path = $4 AND (
-               (scope = 'session' AND session = $5) OR (scope = 'exact' AND fingerprint = $6) OR scope = 'rule')""",
+async def standing(tx: Tx, workspace: str, request: PermissionRequest, fingerprint: str) -> frozenset[str]:
+    """The scopes of the grants that cover the request: `session` for the session's own, `exact` for the very same call."""
+    rows = await tx.rows(
+        """SELECT DISTINCT scope FROM grants WHERE workspace = $1 AND tool = $2 AND action = $3 AND path = $4 AND (
+               (scope = 'session' AND session = $5) OR (scope = 'exact' AND fingerprint = $6))
+           AND (expires_at = 0 OR expires_at > $7)""",
         workspace,
         request.tool_name,
         request.action,
         request.path,
         request.session_id,
         fingerprint,
+        tx.now,
     )
-    return row is not None
+    return frozenset(row[0] for row in rows)
 
 
 async def grants(tx: Tx, workspace: str) -> list[Grant]:
     rows = await tx.rows(
-        """SELECT id, scope, session, tool, action, path, fingerprint, created_at, granted_by FROM grants
-           WHERE workspace = $1 ORDER BY created_at, id""",
+        """SELECT id, scope, session, tool, action, path, fingerprint, created_at, granted_by, expires_at, covers FROM grants
+           WHERE workspace = $1 AND (expires_at = 0 OR expires_at > $2) ORDER BY created_at, id""",
         workspace,
+        tx.now,
     )
     return [
         Grant(
@@ -165,6 +170,8 @@ async def grants(tx: Tx, workspace: str) -> list[Grant]:
             fingerprint=row[6],
             created_at=row[7],
             granted_by=row[8],
+            expires_at=row[9],
+            covers=row[10],
         )
         for row in rows
     ]

@@ -133,10 +133,26 @@ _ASKED = (
         PRIMARY KEY (workspace, session))""",
 )
 
+_RULES = (
+    # What is let through, asked about or refused. `workspace` is empty for a person's own, which hold everywhere.
+    """CREATE TABLE rules (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, effect TEXT NOT NULL, tool TEXT NOT NULL, command TEXT NOT NULL,
+        path TEXT NOT NULL, host TEXT NOT NULL, scope TEXT NOT NULL, session TEXT NOT NULL, origin TEXT NOT NULL,
+        created_by TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL)""",
+    "CREATE INDEX rules_by_workspace ON rules (workspace)",
+    "ALTER TABLE grants ADD COLUMN expires_at BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE grants ADD COLUMN covers TEXT NOT NULL DEFAULT ''",
+    # Grants for a whole tool in a directory become rules. For commands such a rule covers nothing: it never said which.
+    """INSERT INTO rules SELECT id, workspace, 'allow', tool || ':' || action, '', '', '', 'workspace', '', 'answer',
+        granted_by, created_at, created_at + 2592000 FROM grants WHERE scope = 'rule'""",
+    "DELETE FROM grants WHERE scope = 'rule'",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
     Migration("engine", (*_ENGINE, search.SMALLER)),
     Migration("calls under way", _ASKED),
+    Migration("permission rules", _RULES),
 )
 """Append only: a released step never changes."""

@@ -15,14 +15,16 @@ diff), so no list of its arguments is safe; it can join when we run it with such
 
 from __future__ import annotations
 
-import functools
-import importlib
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from bullpen.system.paths import is_inside
+from bullpen.system.shell_grammar import parser
 
 MAX_CHARACTERS = 1000
 MAX_COMMANDS = 8
@@ -47,6 +49,12 @@ def is_read_only(command: str) -> bool:
     return paths_read(command) is not None
 
 
+def is_known_read(command: str, directory: Path, root: Path) -> bool:
+    """Whether the command, run in that directory, is known to read within `root` and to do nothing else. Follows links."""
+    found = paths_read(command)
+    return found is not None and all(is_inside(root, directory / path) for path in ("", *found))
+
+
 def paths_read(command: str) -> frozenset[str] | None:
     """The paths that a known read looks at, relative to where it runs; None when it has to ask."""
     command = command.strip(" ")
@@ -61,6 +69,14 @@ def paths_read(command: str) -> frozenset[str] | None:
         return None
 
 
+def paths_of_words(words: Sequence[str]) -> frozenset[str] | None:
+    """The same for one simple command that was read already."""
+    try:
+        return frozenset(_paths_of(words)) if words else None
+    except _Unknown:
+        return None
+
+
 class _Unknown(Exception):
     """Something in the command is not on the list."""
 
@@ -70,7 +86,7 @@ class _Unknown(Exception):
 
 def _parse(command: str) -> tuple[list[list[str]], list[str]]:
     """The simple commands, and all words and operators in a row."""
-    root = _parser().parse(command.encode()).root_node
+    root = parser().parse(command.encode()).root_node
     if root.has_error or len(root.children) != 1:
         raise _Unknown
     top = root.children[0]
@@ -79,13 +95,6 @@ def _parse(command: str) -> tuple[list[list[str]], list[str]]:
     commands: list[list[str]] = []
     tokens = list(_walk(top, commands))
     return commands, tokens
-
-
-@functools.cache
-def _parser() -> Any:
-    """Loaded at first use: the grammar takes longer to load than a server may take to start."""
-    bash, tree_sitter = importlib.import_module("tree_sitter_bash"), importlib.import_module("tree_sitter")
-    return tree_sitter.Parser(tree_sitter.Language(bash.language()))
 
 
 def _walk(node: Any, commands: list[list[str]]) -> Iterator[str]:
@@ -229,6 +238,13 @@ def _date_format(words: Sequence[str]) -> Sequence[str]:
     return ()
 
 
+def _few_numbers(words: Sequence[str]) -> Sequence[str]:
+    """Short ones: a long sequence fills the memory of whoever reads it."""
+    if not 1 <= len(words) <= 3 or not all(re.fullmatch(r"-?\d{1,5}", word) for word in words):
+        raise _Unknown
+    return ()
+
+
 def _sed_print(words: Sequence[str]) -> Sequence[str]:
     """Only the printing of lines by number; `sed` can write files and run programs."""
     if not words or not re.fullmatch(r"(\d+|\$)(,(\+?\d+|\$))?p", words[0]):
@@ -265,6 +281,10 @@ _RG = _Program(
     },
     operands=_pattern_then_paths,
 )
+_RG_FILES = _Program(
+    long=frozenset({"--files", "--hidden"}), values={"-g": _ANY, "--glob": _ANY, "-t": _ANY}, operands=_paths
+)
+"""`rg --files` takes no pattern: its first word is a path already."""
 _CHECKSUM = _Program(flags="bt", operands=_paths)
 _HEAD = _Program(
     flags="qv0123456789", values={"-n": _NUMBER, "-c": _NUMBER, "--lines": _NUMBER}, operands=_paths
@@ -273,8 +293,10 @@ _HEAD = _Program(
 _PROGRAMS: Mapping[str, _Program] = {
     "arch": _Program(operands=_no_operands),
     "basename": _Program(operands=_any_words),
+    "cksum": _Program(operands=_paths),
     "cat": _Program(flags="nbsAETve", operands=_paths),
     "cmp": _Program(flags="sbl", operands=_paths),
+    "comm": _Program(flags="123", operands=_paths),
     "cut": _Program(flags="s", values={"-d": re.compile("."), "-f": _FIELDS, "-c": _FIELDS}, operands=_paths),
     "date": _Program(
         flags="uR",
@@ -286,8 +308,10 @@ _PROGRAMS: Mapping[str, _Program] = {
     "diff": _Program(flags="ubBwiqs", values={"-U": _NUMBER}, operands=_paths),
     "dirname": _Program(operands=_any_words),
     "du": _Program(flags="shackxbm", values={"-d": _NUMBER, "--max-depth": _NUMBER}, operands=_paths),
+    "expand": _Program(flags="i", values={"-t": _FIELDS}, operands=_paths),
     "false": _Program(operands=_no_operands),
     "file": _Program(flags="bi", operands=_paths),
+    "fold": _Program(flags="bs", values={"-w": _NUMBER}, operands=_paths),
     "grep": _GREP,
     "groups": _Program(operands=_names),
     "head": _HEAD,
@@ -308,18 +332,29 @@ _PROGRAMS: Mapping[str, _Program] = {
     "md5sum": _CHECKSUM,
     "nl": _Program(flags="a", operands=_paths),
     "nproc": _Program(operands=_no_operands),
+    "od": _Program(
+        flags="abcdfilosxv",
+        values={"-A": re.compile("[doxn]"), "-t": re.compile("[a-z0-9]+"), "-N": _NUMBER, "-j": _NUMBER},
+        operands=_paths,
+    ),
+    "paste": _Program(flags="s", values={"-d": re.compile(".+")}, operands=_paths),
     "pwd": _Program(flags="LP", operands=_no_operands),
+    "readlink": _Program(flags="fen", operands=_paths),
+    "realpath": _Program(flags="ems", operands=_paths),
     "rev": _Program(operands=_paths),
     "rg": _RG,
     "sed": _Program(flags="n", operands=_sed_print),
     "sha1sum": _CHECKSUM,
+    "seq": _Program(values={"-s": re.compile(".")}, operands=_few_numbers),
     "sha256sum": _CHECKSUM,
+    "sha512sum": _CHECKSUM,
     "sort": _Program(
         flags="nrufbgiMhVds",
         values={"-k": re.compile(r"[0-9.,a-zA-Z]+"), "-t": re.compile(".")},
         operands=_paths,
     ),
     "stat": _Program(values={"-c": _ANY, "--format": _ANY}, operands=_paths),
+    "strings": _Program(flags="a", values={"-n": _NUMBER}, operands=_paths),
     "tac": _Program(operands=_paths),
     "tail": _HEAD,
     "tr": _Program(flags="dscC", operands=_any_words),
@@ -347,7 +382,7 @@ def _paths_of(words: Sequence[str]) -> Sequence[str]:
         return ()
     if name == "find":
         return _find_paths(arguments)
-    program = _PROGRAMS.get(name)
+    program = _RG_FILES if name == "rg" and "--files" in arguments else _PROGRAMS.get(name)
     if program is None:
         raise _Unknown
     return program.paths(arguments)

@@ -49,11 +49,13 @@ class QuestionCancelled(TurnStopped):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call wants to touch, for the rules that decide whether a person has to be asked. Paths are real, links followed."""
+    """What a call wants to touch, for the rules that decide whether a person has to be asked. Paths are real, links followed.
+    `is_read` is known to read within the workspace and to do nothing else: it is only asked about if a rule says so."""
 
     command: str = ""
     paths: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
+    is_read: bool = False
 
 
 NOTHING = Reach()

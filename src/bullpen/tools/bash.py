@@ -10,7 +10,7 @@ import anyio
 from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
-from bullpen.system import shell_safety
+from bullpen.system.shell_safety import is_known_read
 from bullpen.tools.base import Job, Outcome, Reach, ToolContext, tool
 from bullpen.tools.excerpt import report_of
 
@@ -54,14 +54,14 @@ async def bash(params: BashParams, ctx: ToolContext) -> Outcome:
     directory = ctx.resolve(params.working_dir) if params.working_dir else ctx.root
     if not await anyio.Path(directory).is_dir():
         raise ToolFailed(f"working_dir is not a directory: {directory}")
-    if not await anyio.to_thread.run_sync(_is_free, params.command, directory, ctx):
-        await ctx.permit(
-            "execute",
-            description=f"Execute command: {params.command}",
-            params=_shown(params, directory),
-            path=directory,
-            reach=Reach(command=params.command, paths=(directory,)),
-        )
+    is_read = await anyio.to_thread.run_sync(is_known_read, params.command, directory, ctx.root)
+    await ctx.permit(
+        "execute",
+        description=f"Execute command: {params.command}",
+        params=_shown(params, directory),
+        path=directory,
+        reach=Reach(command=params.command, paths=(directory,), is_read=is_read),
+    )
     started_at = time.time()
     job = await ctx.jobs.start(params.command, cwd=directory, description=params.description)
     try:
@@ -73,12 +73,6 @@ async def bash(params: BashParams, ctx: ToolContext) -> Outcome:
         ctx.jobs.forget(job.id)
         raise
     return _outcome(job, params, started_at, is_background=is_background)
-
-
-def _is_free(command: str, directory: Path, ctx: ToolContext) -> bool:
-    """A known read of paths that all lie in the workspace."""
-    paths = shell_safety.paths_read(command)
-    return paths is not None and all(ctx.is_inside(directory / path) for path in ("", *paths))
 
 
 def _shown(params: BashParams, directory: Path) -> dict[str, Any]:

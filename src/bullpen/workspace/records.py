@@ -12,14 +12,15 @@ from typing import TypeVar
 import msgspec
 
 from bullpen.asks.question import open_asks_json
+from bullpen.asks.remembering import new_rule
 from bullpen.engine import queue
-from bullpen.errors import BadRequest, GrantNotFound, NotFound
+from bullpen.errors import BadRequest, GrantNotFound, NotFound, RuleNotFound
 from bullpen.schema.agent import ZERO_TIME, Group, QueuedPrompt, SpentRow, rfc3339
-from bullpen.schema.api import Dropped, QueueEdit, SessionChange
-from bullpen.schema.asks import Grant
+from bullpen.schema.api import Dropped, NewRule, QueueEdit, SessionChange
+from bullpen.schema.asks import Grant, Rule
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
-from bullpen.store import asks, files, ledger, messages, pins, search, sessions, summaries, waits
+from bullpen.store import asks, files, ledger, messages, pins, rules, search, sessions, summaries, waits
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx, Work
 from bullpen.system.clock import Clock
@@ -175,6 +176,26 @@ class Records:
     async def revoke(self, grant_id: str) -> None:
         if not await self._write(lambda tx: asks.revoke(tx, self.id, grant_id)):
             raise GrantNotFound(grant_id)
+
+    async def stored_rules(self) -> list[Rule]:
+        """The permission rules that people made."""
+        return await self._read(lambda tx: rules.in_force(tx, self.id))
+
+    async def add_rule(self, body: NewRule, by: str) -> Rule:
+        """Raises `BadRequest` for a rule that cannot mean what it says."""
+
+        async def work(tx: Tx) -> Rule:
+            rule = new_rule(body, by=by, now=tx.now)
+            if rule.session_id:
+                await sessions.get(tx, self.id, rule.session_id)
+            await rules.add(tx, self.id, rule)
+            return rule
+
+        return await self._write(work)
+
+    async def remove_rule(self, rule_id: str) -> None:
+        if not await self._write(lambda tx: rules.remove(tx, self.id, rule_id)):
+            raise RuleNotFound(rule_id)
 
     # Inside
 

@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen import __version__
-from bullpen.asks.permission import Permissions
+from bullpen.asks.permission import Permissions, Touch
 from bullpen.asks.question import Questions
 from bullpen.broker.facts import Fact
 from bullpen.broker.feed import Feed
@@ -41,6 +41,7 @@ from bullpen.schema.api import (
     ConfigRemove,
     ConfigSet,
     Dropped,
+    ExplainCall,
     NewPrompt,
     PermissionAnswer,
     PromptAccepted,
@@ -51,6 +52,7 @@ from bullpen.schema.api import (
     SkillContent,
     Woken,
 )
+from bullpen.schema.asks import Explanation, Rule
 from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import KINDS, ConfigChanged
 from bullpen.schema.wire import Wire, encode
@@ -61,8 +63,10 @@ from bullpen.store import (
 )
 from bullpen.store.prompts import NewRow
 from bullpen.store.store import Store
+from bullpen.system import paths
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
+from bullpen.system.shell_safety import is_known_read
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.configuration import Configuration
 from bullpen.workspace.models import Models
@@ -120,7 +124,12 @@ class Workspace(Records):
             announce=self._announce_config,
         )
         self._permissions = Permissions(
-            store, opening.id, skip=opening.yolo, allowed=lambda: self._configuration.settings.allowed_tools
+            store,
+            opening.id,
+            skip=opening.yolo,
+            allowed=lambda: self._configuration.settings.allowed_tools,
+            configured=lambda: self._configuration.settings.permission_rules,
+            guarded=(store.directory, *((surroundings.trust_file,) if surroundings.trust_file else ())),
         )
         self.models = Models(
             settings=lambda: self._configuration.settings,
@@ -331,6 +340,29 @@ class Workspace(Records):
 
     async def grant(self, answer: PermissionAnswer, by: str) -> bool:
         return await self._permissions.grant(answer, by)
+
+    async def rules(self) -> list[Rule]:
+        """Those of the config first, then what people made."""
+        return [*self._permissions.configured(), *await self.stored_rules()]
+
+    async def explain(self, body: ExplainCall, author: str) -> Explanation:
+        """What would become of a call, and why."""
+        root = self._root
+        path = paths.resolve(root, body.path) if body.path else root
+        is_read = bool(body.command) and await anyio.to_thread.run_sync(
+            is_known_read, body.command, path, root
+        )
+        touch = Touch(
+            tool=body.tool,
+            action=body.action or ("execute" if body.command else "write" if body.path else "fetch"),
+            root=root,
+            directory=path,
+            command=body.command,
+            paths=(paths.real(path),) if body.path and not body.command else (),
+            hosts=(body.host,) if body.host else (),
+            is_read=is_read,
+        )
+        return await self._permissions.explain(touch, body.session_id, author)
 
     def skip(self) -> bool:
         return self._permissions.skip

@@ -1,12 +1,12 @@
-"""Permissions: answers to asks, standing grants, and skipping them all."""
+"""Permissions: answers to asks, standing grants, rules, and skipping them all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
 from bullpen.errors import BadRequest
-from bullpen.schema.api import PermissionAnswer, Resolved, Skip
-from bullpen.schema.asks import Grant, PermissionAction
+from bullpen.schema.api import ExplainCall, NewRule, PermissionAnswer, Resolved, Skip
+from bullpen.schema.asks import Explanation, Grant, PermissionAction, Rule
 from bullpen.server.routing import Author, delete, get, post
 
 if TYPE_CHECKING:
@@ -45,3 +45,27 @@ async def list_grants(workspace: Workspace) -> list[Grant]:
 async def revoke_grant(workspace: Workspace, grant_id: str) -> None:
     """Take a standing approval back."""
     await workspace.revoke(grant_id)
+
+
+@get("/v1/workspaces/{workspace_id}/permissions/rules", access="watch")
+async def list_rules(workspace: Workspace) -> list[Rule]:
+    """List the rules in force: those of the config, then those that people made."""
+    return await workspace.rules()
+
+
+@post("/v1/workspaces/{workspace_id}/permissions/rules", access="admin", status=201)
+async def add_rule(workspace: Workspace, body: NewRule, author: Author = "") -> Rule:
+    """Make a rule that allows, asks about or denies calls."""
+    return await workspace.add_rule(body, author)
+
+
+@delete("/v1/workspaces/{workspace_id}/permissions/rules/{rule_id}", access="admin")
+async def remove_rule(workspace: Workspace, rule_id: str) -> None:
+    """Take a rule back. Those of the config are changed there."""
+    await workspace.remove_rule(rule_id)
+
+
+@post("/v1/workspaces/{workspace_id}/permissions/explain", access="watch")
+async def explain_call(workspace: Workspace, body: ExplainCall, author: Author = "") -> Explanation:
+    """Say what would become of a call, and why. Nothing is run."""
+    return await workspace.explain(body, author)
