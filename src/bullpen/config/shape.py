@@ -164,14 +164,17 @@ class LsLimits(Section, frozen=True, kw_only=True):
 
 class SearchLimits(Section, frozen=True, kw_only=True):
     timeout: Annotated[
-        float, span("How long one search may take; numbers from a million on are nanoseconds.")
+        float,
+        span(
+            "How long one search may take; 0 is its default, 5 s for `grep`, 30 s for `glob`. Numbers from a million on are nanoseconds."
+        ),
     ] = 0
 
 
 class ToolLimits(Section, frozen=True, kw_only=True):
     ls: Annotated[LsLimits, says("Limits of `ls`.")] = LsLimits()
-    grep: Annotated[SearchLimits, later("Limits of `grep`.")] = SearchLimits()
-    glob: Annotated[SearchLimits, later("Limits of `glob`.")] = SearchLimits()
+    grep: Annotated[SearchLimits, says("Limits of `grep`.")] = SearchLimits()
+    glob: Annotated[SearchLimits, says("Limits of `glob`.")] = SearchLimits()
 
 
 class PermissionRule(Section, frozen=True, kw_only=True):

@@ -8,13 +8,15 @@ ends with the workspace at the latest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
 
 from bullpen.errors import ToolFailed
+from bullpen.system import ripgrep
 from bullpen.system.processes import Process, Processes, shell_argv
+from bullpen.system.ripgrep import Findings
 
 JOBS_RUNNING = 50
 """More running background jobs than this is a loop, not a plan."""
@@ -85,6 +87,21 @@ class Jobs:
         job = ShellJob(job_id, command, description, str(cwd), process)
         self._started = {each for each in self._started if not each.gone} | {job}
         return job
+
+    async def search(
+        self, arguments: Sequence[str], *, directory: Path, limit_bytes: int, timeout_s: float
+    ) -> Findings:
+        """Run ripgrep in a directory given by its real path. Raises `ToolFailed` when it cannot be started."""
+        if self._closed:
+            raise ToolFailed("the workspace is closing; nothing more is searched")
+        return await ripgrep.run(
+            self._processes,
+            arguments,
+            directory=directory,
+            env=self._env,
+            limit_bytes=limit_bytes,
+            timeout_s=timeout_s,
+        )
 
     def get(self, job_id: str) -> ShellJob | None:
         return self._kept.get(job_id.strip().upper())

@@ -73,12 +73,36 @@ class Spool:
         return self._head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
 
 
+class Beginning(Spool):
+    """Only the first bytes of a stream; `full` wakes whoever then has enough."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self._content = bytearray()
+        self.full = anyio.Event()
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self._content)
+
+    def add(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        self._content += chunk[: self._half - len(self._content)]
+        if self.total > self._half:
+            self.full.set()
+
+
 class Process:
     """One command. Made by `Processes.start`."""
 
     def __init__(
-        self, line: socket.socket, streams: tuple[int, int], forget: Callable[[Process], None], tally: Tally
-    ):
+        self,
+        line: socket.socket,
+        streams: tuple[int, int],
+        forget: Callable[[Process], None],
+        tally: Tally,
+        stdout: Spool,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._line = line
         self._words = bytearray()
@@ -92,7 +116,7 @@ class Process:
         self.pid = 0
         self.exit_code: int | None = None
         """As a shell gives it: 128 + n for a process that signal n ended."""
-        self.stdout, self.stderr = Spool(), Spool()
+        self.stdout, self.stderr = stdout, Spool()
         self._drains = [
             _Drain(self._loop, streams[0], self.stdout),
             _Drain(self._loop, streams[1], self.stderr),
@@ -250,16 +274,24 @@ class Processes:
         await self.close()
 
     async def start(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes = b""
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: bytes = b"",
+        stdout: Spool | None = None,
     ) -> Process:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
+
+        What it writes goes to `stdout`, or to head and tail.
 
         Raises OSError when the directory or the program is not there, or nothing more can be started.
         A cancel while starting ends whatever has been started, and only then goes on.
         """
         if any("\0" in word for word in (*argv, str(cwd), *env.keys(), *env.values())):
             raise OSError(errno.EINVAL, "a command cannot hold a NUL byte")
-        process = await self._ask_for_one(stdin)
+        process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout)
         await process.begin({"argv": list(argv), "cwd": str(cwd), "env": dict(env)})
         return process
 
@@ -277,12 +309,12 @@ class Processes:
             async with self._lock:
                 await self._dismiss()
 
-    async def _ask_for_one(self, stdin: bytes) -> Process:
+    async def _ask_for_one(self, stdin: bytes, stdout: Spool) -> Process:
         """Hand descriptors to the launcher; one that died is replaced once."""
         for last in (False, True):
             door = await self._open_door()
             try:
-                return self._hand_over(door, stdin)
+                return self._hand_over(door, stdin, stdout)
             except (BrokenPipeError, ConnectionResetError):
                 if last:
                     raise
@@ -290,7 +322,7 @@ class Processes:
                     await self._dismiss()
         raise AssertionError("unreachable")
 
-    def _hand_over(self, door: socket.socket, stdin: bytes) -> Process:
+    def _hand_over(self, door: socket.socket, stdin: bytes, stdout: Spool) -> Process:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             out, out_end = os.pipe()
             ours.callback(os.close, out)
@@ -306,7 +338,7 @@ class Processes:
             theirs.callback(os.close, source)
             socket.send_fds(door, [b"+"], [source, out_end, err_end, line_end.fileno()])
             ours.pop_all()
-        process = Process(line, (out, err), self._live.discard, self._tally)
+        process = Process(line, (out, err), self._live.discard, self._tally, stdout)
         self._live.add(process)
         return process
 

@@ -17,6 +17,7 @@ import msgspec
 
 from bullpen.errors import ToolFailed
 from bullpen.schema.asks import Question, QuestionResponse
+from bullpen.system.ripgrep import Findings
 
 P = TypeVar("P", bound=msgspec.Struct)
 
@@ -101,6 +102,12 @@ class Jobs(Protocol):
     """The workspace's shell commands."""
 
     async def start(self, command: str, *, cwd: Path, description: str) -> Job: ...
+    async def search(
+        self, arguments: Sequence[str], *, directory: Path, limit_bytes: int, timeout_s: float
+    ) -> Findings:
+        """Run ripgrep in a directory given by its real path, until it has ended, written enough, or taken too long."""
+        ...
+
     def get(self, job_id: str) -> Job | None: ...
     def forget(self, job_id: str) -> None: ...
     def keep(self, job: Any) -> None:

@@ -1,0 +1,147 @@
+"""What glob and grep share: where a search begins, what it leaves out, and the way back to the files that were found.
+
+ripgrep walks by names, and a name can become a link between two steps of its walk. So nothing is shown of what it only
+told: each file is reached once more without following a link, and only what lies there is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+
+from bullpen.errors import ToolFailed
+from bullpen.system import files, globs, paths
+from bullpen.system.ignore import CLUTTER, IGNORE_FILES
+from bullpen.tools.base import Reach, ToolContext
+
+MAX_ROWS = 100
+"""How much is shown: more than this no model looks through."""
+
+TYPE = "bullpen"
+"""The name under which ripgrep is told what names are wanted. Its own `--glob` would also find what is ignored."""
+
+
+class Place(NamedTuple):
+    """Where a search begins: as it was named, and in reality. ripgrep is started in `base` and told `target`."""
+
+    shown: Path
+    base: Path
+    target: str
+    ignore_files: tuple[str, ...] = ()
+
+    @property
+    def real(self) -> Path:
+        return self.base / self.target
+
+
+async def place_of(ctx: ToolContext, path: Path, *, action: str, params: dict[str, Any]) -> Place:
+    """Asks when it lies outside the workspace. Raises `ToolFailed` when there is nothing."""
+    real = await anyio.to_thread.run_sync(paths.real, path)
+    if not ctx.is_inside(real):
+        await ctx.permit(
+            action,
+            description=f"Search outside the workspace: {real}",
+            params=params,
+            path=real,
+            reach=Reach(paths=(real,)),
+        )
+    return await anyio.to_thread.run_sync(_begin, path, real, paths.real(ctx.root))
+
+
+def _begin(path: Path, real: Path, root: Path) -> Place:
+    """Within the workspace a search begins at its root, because what is ignored there counts further down too."""
+    if not real.is_dir() and not real.is_file():
+        raise ToolFailed(f"there is no file or directory {path}")
+    if not real.is_relative_to(root):
+        return Place(path, real, ".") if real.is_dir() else Place(path, real.parent, real.name)
+    relative = real.relative_to(root)
+    above = [root / each for each in (*reversed(relative.parents), relative)]
+    ignore_files = dict.fromkeys(
+        str((directory / name).relative_to(root))
+        for directory in above
+        for name in IGNORE_FILES
+        if (directory / name).is_file()
+    )
+    return Place(path, root, str(relative), tuple(ignore_files))
+
+
+def options(place: Place, pattern: str) -> list[str]:
+    """What is left out: version control, caches and installed packages, what is ignored, and names that do not fit."""
+    found = [f"--glob=!{name}" for name in sorted(CLUTTER)]
+    found += [f"--ignore-file={name}" for name in place.ignore_files]
+    if globs.wants_hidden(pattern):
+        found.append("--hidden")
+    wanted = globs.name_filter(pattern)
+    if wanted:
+        found += [f"--type-add={TYPE}:{wanted}", f"--type={TYPE}"]
+    return found
+
+
+def target(place: Place) -> list[str]:
+    """The last words of the command: behind the dashes nothing is an option."""
+    return ["--", os.path.join(".", place.target)]
+
+
+def below(place: Place, name: bytes) -> str | None:
+    """A name that ripgrep gave, from the place where the search began; "" for the place itself."""
+    relative = os.path.relpath(os.path.normpath(os.fsdecode(name)), place.target)
+    if relative == ".":
+        return ""
+    return None if relative == ".." or relative.startswith("../") else relative
+
+
+class Seen(NamedTuple):
+    """A file that is there."""
+
+    name: str
+    modified_ns: int
+
+
+def newest_first(top: Path, names: Iterable[str]) -> list[Seen]:
+    """Regular files below a real directory that can be reached without a link, the one that changed last first."""
+    return sorted(_seen(top, names), key=lambda seen: (-seen.modified_ns, seen.name))
+
+
+def _seen(top: Path, names: Iterable[str]) -> Iterator[Seen]:
+    by_directory: dict[str, list[str]] = {}
+    for name in names:
+        directory, _, last = name.rpartition("/")
+        by_directory.setdefault(directory, []).append(last)
+    for directory, lasts in by_directory.items():
+        try:
+            with files.open_directory(top / directory) as parent:
+                for last in lasts:
+                    found = _look(last, parent)
+                    if found is not None and stat.S_ISREG(found.st_mode):
+                        yield Seen(f"{directory}/{last}" if directory else last, found.st_mtime_ns)
+        except OSError:
+            continue
+
+
+def _look(name: str, parent: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def shown(text: str) -> str:
+    """A name that is no UTF-8 cannot be sent as it is."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def seconds(ctx: ToolContext, tool: str, default: float) -> float:
+    """How long a search may take, by the config."""
+    return float((ctx.limits.get(tool) or {}).get("timeout_s") or default)
+
+
+def complaint(problems: str, limit: int = 3) -> str:
+    """What ripgrep could not do, in a few lines."""
+    lines = [line.removeprefix("rg: ")[:300] for line in problems.splitlines() if line.strip()]
+    more = f"\n… and {len(lines) - limit} more" if len(lines) > limit else ""
+    return "\n".join(lines[:limit]) + more
