@@ -470,6 +470,17 @@ def trap(world: World) -> dict[str, Any]:
     }
 
 
+def test_a_project_does_not_open_a_private_network_before_it_is_trusted(world: World) -> None:
+    """Limits of searches are harmless; where the tools for the web reach is not."""
+    rules = {"fetch": {"allow_private": ["127.0.0.1:8080"]}, "download": {"max_bytes": 1}}
+    world.user(fake())
+    world.project({"tools": {"ls": {"max_items": 5}, **rules}})
+    untrusted = world.load(trusted=False)
+    assert untrusted.tool_limits == {"ls": {"max_items": 5}}
+    assert untrusted.untrusted == ("tools.fetch", "tools.download")
+    assert world.load(trusted=True).tool_limits == {"ls": {"max_items": 5}, **rules}
+
+
 def test_an_untrusted_project_is_inert(world: World) -> None:
     """X-12: nothing of it runs, is reached, read or allowed; what it wants is named."""
     world.user(fake() | {"options": {"disabled_tools": ["bash"]}})

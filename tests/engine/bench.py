@@ -31,6 +31,7 @@ from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import ProviderError, ToolFailed
+from bullpen.net.web import Web
 from bullpen.providers.base import (
     ModelEvent,
     ModelRequest,
@@ -602,6 +603,7 @@ async def open_bench(
             ),
             questions=Questions(store, WORKSPACE),
             jobs=Jobs({}, processes),
+            net=Web(dict, processes),
             choices=Choices(store, WORKSPACE),
             waits=Waits(store, WORKSPACE),
         )

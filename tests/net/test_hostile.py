@@ -12,7 +12,8 @@ from typing import Any
 import anyio
 import pytest
 from tests.conftest import Figure
-from tests.net.conftest import PUBLIC, Asked, Site, Web, World, Write, answer, redirect
+from tests.internet import PUBLIC, Asked, Site, World, Write, answer, redirect
+from tests.net.conftest import Web
 
 from bullpen.errors import ToolFailed
 from bullpen.net.fetching import Limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from tests.internet import World, authority, trust, world
 
 from bullpen.errors import ToolFailed
+from bullpen.net.fetching import Fetcher
+from bullpen.net.web import Places, Web
 from bullpen.schema.asks import Question, QuestionResponse
 from bullpen.system import paths
 from bullpen.system.environment import tool_environment
@@ -19,6 +23,8 @@ from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
 from bullpen.tools.base import NOTHING, Outcome, Reach, Tool
 from bullpen.tools.registry import builtin_tools
+
+__all__ = ["authority", "trust", "world"]
 
 
 @pytest.fixture
@@ -63,7 +69,7 @@ class MemoryFiles:
 class Bench:
     """A tool context, and the person it asks: `on_permit` and `on_ask` say what they do."""
 
-    def __init__(self, root: Path, jobs: Jobs) -> None:
+    def __init__(self, root: Path, jobs: Jobs, processes: Processes) -> None:
         self.root = root
         self.session_id = "s1"
         self.call_id = "c1"
@@ -72,6 +78,8 @@ class Bench:
         self.skill_dirs: Sequence[Path] = ()
         self.files = MemoryFiles()
         self.jobs = jobs
+        self.net = Web(lambda: self.limits, processes)
+        self._processes = processes
         self.asked: list[Asked] = []
         self.batches: list[tuple[Sequence[Question], str, str]] = []
         self.on_permit: Callable[[Asked], None] = lambda asked: None
@@ -80,6 +88,9 @@ class Bench:
         ]
         self.on_delegate: Callable[[str], str] = lambda prompt: f"answer to {prompt}"
         self.tools: dict[str, Tool] = builtin_tools()
+
+    def connect(self, fetcher: Callable[[Places], Fetcher]) -> None:
+        self.net = Web(lambda: self.limits, self._processes, fetcher=fetcher)
 
     async def call(self, name: str, **arguments: Any) -> Outcome:
         """Run a tool as the engine does: a failure is a result."""
@@ -126,4 +137,11 @@ def root(tmp_path: Path) -> Path:
 async def bench(root: Path) -> AsyncIterator[Bench]:
     env = tool_environment({"PATH": os.environ["PATH"]}, ())
     async with Processes() as processes:
-        yield Bench(root, Jobs(env, processes))
+        yield Bench(root, Jobs(env, processes), processes)
+
+
+@pytest.fixture
+def online(bench: Bench, world: World, trust: ssl.SSLContext) -> Bench:
+    """The same, in a small internet."""
+    bench.connect(lambda allowed: Fetcher(world.guard(*allowed), trust=trust))
+    return bench

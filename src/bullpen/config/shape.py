@@ -171,10 +171,25 @@ class SearchLimits(Section, frozen=True, kw_only=True):
     ] = 0
 
 
+class FetchRules(Section, frozen=True, kw_only=True):
+    allow_private: Annotated[
+        tuple[str, ...],
+        says("Places outside the public internet that may be fetched from, each as `host:port`."),
+    ] = ()
+
+
+class DownloadLimits(Section, frozen=True, kw_only=True):
+    max_bytes: Annotated[
+        int, Meta(ge=0), says("The largest file that `download` takes; 0 is its default, 100 MiB.")
+    ] = 0
+
+
 class ToolLimits(Section, frozen=True, kw_only=True):
     ls: Annotated[LsLimits, says("Limits of `ls`.")] = LsLimits()
     grep: Annotated[SearchLimits, says("Limits of `grep`.")] = SearchLimits()
     glob: Annotated[SearchLimits, says("Limits of `glob`.")] = SearchLimits()
+    fetch: Annotated[FetchRules, says("What the tools for the web may reach.")] = FetchRules()
+    download: Annotated[DownloadLimits, says("Limits of `download`.")] = DownloadLimits()
 
 
 class PermissionRule(Section, frozen=True, kw_only=True):

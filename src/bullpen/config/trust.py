@@ -33,10 +33,15 @@ HARMLESS_OPTIONS = frozenset(
 )
 """Looks, and restrictions. A project may take a tool away; lists only grow, so it cannot give one back."""
 
-HARMLESS = frozenset({"$schema", "tools", "recent_models", "favorite_models"})
+HARMLESS_TOOLS = frozenset({"ls", "grep", "glob"})
+"""Their limits. What is said of the tools for the web decides where they reach."""
+
+HARMLESS = frozenset({"$schema", "recent_models", "favorite_models"})
 
 DOTENV, SKILLS, AGENTS = ".env", "skills", "agents"
 """What a project wants beside the settings in its config files."""
+
+_HARMLESS_WITHIN = {"options": HARMLESS_OPTIONS, "tools": HARMLESS_TOOLS}
 
 _deterministic = msgspec.json.Encoder(order="deterministic")
 
@@ -46,8 +51,9 @@ def split(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     harmless: dict[str, Any] = {}
     inert: dict[str, Any] = {}
     for key, value in content.items():
-        if key == "options" and isinstance(value, Mapping):
-            kept = {k: _without_marks(v) for k, v in value.items() if k in HARMLESS_OPTIONS and v is not None}
+        within = _HARMLESS_WITHIN.get(key)
+        if within is not None and isinstance(value, Mapping):
+            kept = {k: _without_marks(v) for k, v in value.items() if k in within and v is not None}
             rest = {k: v for k, v in value.items() if k not in kept}
             harmless |= {key: kept} if kept else {}
             inert |= {key: rest} if rest else {}
@@ -118,6 +124,9 @@ def _effects(content: Mapping[str, Any]) -> _Found:
             case "permissions" if isinstance(value, Mapping):
                 for inner, tools in value.items():
                     yield (key, inner), "allows", _listed(tools)
+            case "tools" if isinstance(value, Mapping):
+                for name, rules in value.items():
+                    yield (key, name), "sets", _listed(shown_part(rules))
             case "options" if isinstance(value, Mapping):
                 for name, option in value.items():
                     is_path = str(name).removesuffix(REPLACE).endswith("_paths")

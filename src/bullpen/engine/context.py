@@ -71,6 +71,7 @@ class CallContext:
         self.skill_dirs: Sequence[Path] = agent.skill_dirs
         self.files = SessionFiles(services, session_id)
         self.jobs = services.jobs
+        self.net = services.net
         self._tool_name = tool_name
         self._call = call
         self._delegate = delegate

@@ -20,6 +20,7 @@ from bullpen.engine.hooks import Hooks
 from bullpen.engine.retry import Waits
 from bullpen.engine.scenes import Scenes
 from bullpen.errors import AgentNotReady, ConfigError
+from bullpen.net.web import Web
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
 from bullpen.store.store import Store
@@ -85,6 +86,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Permissions
     questions: Questions
     jobs: Jobs
+    net: Web
     choices: Choices
     waits: Waits
     children: Children = msgspec.field(default_factory=Children)

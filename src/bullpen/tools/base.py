@@ -16,6 +16,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from bullpen.errors import ToolFailed
+from bullpen.net.fetching import Limits, Moved, Reply, Request, Take
+from bullpen.net.pages import Form
 from bullpen.schema.asks import Question, QuestionResponse
 from bullpen.system.ripgrep import Findings
 
@@ -115,6 +117,27 @@ class Jobs(Protocol):
         ...
 
 
+class Net(Protocol):
+    """The web, as far as the config lets it be reached. Whatever goes wrong is a `ToolFailed`."""
+
+    async def fetch(
+        self, request: Request, take: Take, *, limits: Limits | None = None, moved: Moved | None = None
+    ) -> Reply:
+        """Ask a server and hand its answer on piece by piece. Permission is the caller's to ask for, before; `moved`
+        is told of a redirect to another place, and without it none is followed."""
+        ...
+
+    async def get(
+        self, request: Request, *, limits: Limits | None = None, moved: Moved | None = None
+    ) -> tuple[Reply, bytes]:
+        """The same, with the answer as a whole."""
+        ...
+
+    async def read(self, content: bytes, content_type: str, *, form: Form, content_only: bool = False) -> str:
+        """An answer as text; `content_only` leaves out what stands around a page's content."""
+        ...
+
+
 class ToolContext(Protocol):
     """All that a tool may touch, for one call."""
 
@@ -147,6 +170,9 @@ class ToolContext(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def net(self) -> Net: ...
 
     def resolve(self, path: str) -> Path:
         """The absolute path meant by the model: `~` expanded, relative ones joined to the root."""

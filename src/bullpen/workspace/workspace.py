@@ -27,6 +27,7 @@ from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
 from bullpen.mcp.servers import McpServers
+from bullpen.net.web import Web
 from bullpen.schema import agent as nouns
 from bullpen.schema.agent import (
     AgentInfo,
@@ -155,6 +156,7 @@ class Workspace(Records):
                 permissions=self._permissions,
                 questions=self._questions,
                 jobs=self._jobs,
+                net=Web(lambda: self._configuration.settings.tool_limits, surroundings.processes),
                 choices=self._choices,
                 waits=self._waits,
                 histories=surroundings.histories,
