@@ -18,14 +18,16 @@ import errno
 import fcntl
 import os
 import secrets
+import shutil
 import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from bullpen.system.failpoints import hit
 
+COPY_BYTES = 1 << 20
 _RENAME_EXCHANGE = 2
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
@@ -109,8 +111,20 @@ def read_file(path: Path, *, limit_bytes: int) -> tuple[bytes, Stamp]:
     return content, stamp_of(before)
 
 
-def replace_file(path: Path, content: bytes, *, expected: Stamp | None, before: bytes | None = None) -> Stamp:
-    """Put the content at a real path, if the file is still as expected: None means that there is none.
+def stamp_at(path: Path) -> Stamp | None:
+    """The state of the file at a real path, None when there is none. Raises `NotRegular` for anything but a file."""
+    try:
+        with open_directory(path.parent) as parent:
+            found = _look(path.name, parent)
+    except FileNotFoundError:
+        return None
+    return found and stamp_of(found)
+
+
+def replace_file(
+    path: Path, content: bytes | BinaryIO, *, expected: Stamp | None, before: bytes | None = None
+) -> Stamp:
+    """Put the content, or all of an open file, at a real path, if the file is still as expected: None means that there is none.
 
     `before` is what was read of it; a stamp alone does not tell two changes within one tick of the clock apart.
     Mode and owner of a file stay. Missing directories are made. Raises `FileChanged`, or OSError; the file is
@@ -149,11 +163,15 @@ def _look(name: str, parent: int) -> os.stat_result | None:
     return found
 
 
-def _write_beside(name: str, parent: int, content: bytes, like: os.stat_result | None) -> Stamp:
+def _write_beside(name: str, parent: int, content: bytes | BinaryIO, like: os.stat_result | None) -> Stamp:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags, 0o644 if like is None else 0o600, dir_fd=parent)
     with open(fd, "wb") as file:
-        file.write(content)
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            content.seek(0)
+            shutil.copyfileobj(content, file, COPY_BYTES)
         file.flush()
         hit("file-writing")
         if like is not None:
