@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import anyio
@@ -257,11 +258,15 @@ async def test_nothing_outlives_a_cancelled_search(bench: Bench, monkeypatch: py
     stuck(bench.root, monkeypatch)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: bench.call("grep", pattern="x"))
-        while not (bench.root / "started").exists():
-            await anyio.sleep(0.01)
+        await anyio.to_thread.run_sync(until_exists, bench.root / "started")
         assert len(running_in(bench.root)) == 1
         tasks.cancel_scope.cancel()
     assert running_in(bench.root) == []
+
+
+def until_exists(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
 
 
 def running_in(root: Path) -> list[str]:
