@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from bullpen.asks.display import visible
 from bullpen.cli.inert import inert, inert_line
 from bullpen.schema.asks import (
     PermissionAction,
@@ -35,7 +36,7 @@ def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = 
     if hidden:
         lines.append(f"  … {hidden} more lines: /show prints them all")
     if claim := _claim(ask.params):
-        lines.append(f"  the model says: {inert_line(claim)}")
+        lines.append(f"  the model says: {inert_line(visible(claim))}")
     beside = ", but not for targets like this one" if ask.protected else ""
     lines += [
         "  1 allow once",
@@ -157,9 +158,9 @@ def _claim(params: Any) -> str:
 def _details(params: Any, description: str) -> str:
     """The arguments in full, text as text and the rest as JSON; without any, the tool's own description."""
     if isinstance(params, str):
-        return inert(params)
+        return _plain(params)
     if not isinstance(params, dict):
-        return inert(description) if params is None else inert(json.dumps(params, ensure_ascii=False))
+        return _plain(description) if params is None else _plain(json.dumps(params, ensure_ascii=False))
     lines: list[str] = []
     for key, value in params.items():
         if value is None or (key == "description" and isinstance(value, str)):
@@ -167,9 +168,14 @@ def _details(params: Any, description: str) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if "\n" in text:
             lines += [
-                f"{inert_line(str(key))}:",
-                *(f"  {line}" for line in inert(text).rstrip("\n").split("\n")),
+                f"{inert_line(visible(str(key)))}:",
+                *(f"  {line}" for line in _plain(text).rstrip("\n").split("\n")),
             ]
         else:
-            lines.append(f"{inert_line(str(key))}: {inert(text)}")
-    return "\n".join(lines) or inert(description)
+            lines.append(f"{inert_line(visible(str(key)))}: {_plain(text)}")
+    return "\n".join(lines) or _plain(description)
+
+
+def _plain(text: str) -> str:
+    """Stricter than elsewhere: also what joins letters or emoji has no business in what somebody approves."""
+    return inert(visible(text))

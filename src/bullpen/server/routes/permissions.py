@@ -53,7 +53,7 @@ async def list_rules(workspace: Workspace) -> list[Rule]:
     return await workspace.rules()
 
 
-@post("/v1/workspaces/{workspace_id}/permissions/rules", access="admin", status=201)
+@post("/v1/workspaces/{workspace_id}/permissions/rules", access="admin")
 async def add_rule(workspace: Workspace, body: NewRule, author: Author = "") -> Rule:
     """Make a rule that allows, asks about or denies calls."""
     return await workspace.add_rule(body, author)
