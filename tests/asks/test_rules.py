@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bullpen.asks.deciding import Call, decide
+from bullpen.asks.reasons import why_asked
 from bullpen.asks.rules import check, host_matches, judge, offered, path_matches
 from bullpen.asks.subject import Subject, Touch, look
 from bullpen.errors import BadRequest
@@ -357,3 +358,18 @@ def test_no_rule_allows_what_cannot_be_read(line: str, rules: list[Rule]) -> Non
 def test_the_order_of_rules_does_not_matter(line: str, rules: list[Rule]) -> None:
     subject = shell(line)
     assert decided(subject, rules, skip=False) == decided(subject, rules[::-1], skip=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("npm test && rm x", "`rm x` is not known to only read within the workspace"),
+        ("npm test > out", "it redirects to a file"),
+        ("npm test; echo $(rm x)", "it contains a command substitution"),
+        ("sudo rm x", "`sudo` runs another command"),
+        ("cp a .git/config", "names `.git/config`, which runs code later: this needs an approval of its own"),
+    ],
+)
+def test_an_ask_says_what_in_the_call_made_it_one(command: str, why: str) -> None:
+    subject = shell(command)
+    assert why_asked(subject, judge(subject, [rule("allow", "npm test")])) == why

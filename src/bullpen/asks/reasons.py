@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from bullpen.asks.rules import Judgement
 from bullpen.asks.subject import Subject
 from bullpen.schema.asks import Explanation, Rule
+from bullpen.system.shell_wrappers import Part
 
 _MAX = 300
 
@@ -21,7 +22,7 @@ def why_asked(subject: Subject, judgement: Judgement) -> str:
     if judgement.asks is not None:
         return _sentence(f"a rule says to ask about {covers(judgement.asks)}")
     if subject.command:
-        return _sentence(_about_command(subject))
+        return _sentence(_about_command(subject, judgement.missing))
     outside = [path for path in subject.paths if not path.is_relative_to(subject.root)]
     if outside:
         return _sentence(f"`{outside[0]}` lies outside the workspace")
@@ -32,18 +33,14 @@ def why_asked(subject: Subject, judgement: Judgement) -> str:
     return _sentence(f"`{subject.tool}` has not been allowed to {subject.action} here")
 
 
-def _about_command(subject: Subject) -> str:
+def _about_command(subject: Subject, missing: Part | None) -> str:
     if subject.why:
         return subject.why
-    if subject.targets:
-        return "it redirects to a file"
-    for n, part in enumerate(subject.parts):
-        if n in subject.known:
-            continue
-        if part.is_wrapper and part.inner:
-            return f"`{part.name}` runs another command"
-        return f"`{' '.join(filter(None, part.words[:3]))}` is not known to only read within the workspace"
-    return "it is not known to only read within the workspace"
+    if missing is None:
+        return "it redirects to a file" if subject.targets else "it does not stay within the workspace"
+    if missing.is_wrapper and missing.inner:
+        return f"`{missing.name}` runs another command"
+    return f"`{' '.join(filter(None, missing.words[:3]))}` is not known to only read within the workspace"
 
 
 def refusal(rule: Rule) -> str:
@@ -84,7 +81,7 @@ def _sentence(text: str) -> str:
 
 def explained(outcome: str, subject: Subject, judgement: Judgement, because: str) -> Explanation:
     """The decision about a call that nobody makes."""
-    named = tuple(filter(None, (judgement.denied, judgement.doubtful, judgement.asks)))
+    named = tuple(dict.fromkeys(filter(None, (judgement.denied, judgement.doubtful, judgement.asks))))
     if outcome == "refused" and judgement.denied is not None:
         return Explanation(
             outcome="refused", why=_sentence(f"a rule denies {covers(judgement.denied)}"), rules=named

@@ -30,23 +30,27 @@ MAX_TEXT = 1000
 
 class Judgement(NamedTuple):
     """What the rules say. `denied` refuses; `doubtful` is a deny rule that may be meant, so somebody is asked; `asks` asks
-    although others allow; `allowed` are the rules that cover the call, None when they do not."""
+    although others allow; `allowed` are the rules that cover the call, None when they do not; `missing` is then the first
+    command that none covers, if it is a command that is missing."""
 
     denied: Rule | None = None
     doubtful: Rule | None = None
     asks: Rule | None = None
     allowed: tuple[Rule, ...] | None = None
+    missing: Part | None = None
 
 
 def judge(subject: Subject, rules: Iterable[Rule]) -> Judgement:
     about = [rule for rule in rules if _is_about(rule, subject)]
     denying = [rule for rule in about if rule.effect == "deny"]
     asking = [rule for rule in about if rule.effect == "ask"]
+    allowing = [rule for rule in about if rule.effect == "allow"]
     return Judgement(
         denied=next((rule for rule in denying if _touches(rule, subject)), None),
         doubtful=next((rule for rule in denying if _may_touch(rule, subject)), None),
         asks=next((r for r in asking if _touches(r, subject) or _may_touch(r, subject)), None),
-        allowed=_covering([rule for rule in about if rule.effect == "allow"], subject),
+        allowed=_covering(allowing, subject),
+        missing=_missing(allowing, subject),
     )
 
 
@@ -152,6 +156,11 @@ def _covering(rules: Sequence[Rule], subject: Subject) -> tuple[Rule, ...] | Non
             used.append(_cover_call(rules, subject))
     found = [rule for rule in used if rule is not None]
     return tuple(dict.fromkeys(found)) if found and len(found) == len(used) else None
+
+
+def _missing(rules: Sequence[Rule], subject: Subject) -> Part | None:
+    parts = [part for n, part in enumerate(subject.parts) if n not in subject.known]
+    return next((part for part in parts if None in _cover_part(rules, part, subject)), None)
 
 
 def _cover_part(rules: Sequence[Rule], part: Part, subject: Subject) -> list[Rule | None]:
