@@ -54,7 +54,7 @@ async def test_a_permission_is_answered_by_number(server: StandIn, terminal: Ope
     screen = terminal("attach", "--host", server.host)
     await screen.until("Hi Ana.")
     server.emit("permission_request", permission("p1", "make \x1b[2J install"))
-    await screen.until("bash asks to execute in /work", "make ␛[2J install", "1 allow once")
+    await screen.until("bash asks to execute in /work", "make <U+001B>[2J install", "1 allow once")
     screen.type("1")
     await server.until(lambda: server.calls("/permissions/grant"))
     assert server.calls("/permissions/grant")[0].json == {

@@ -196,6 +196,9 @@ def test_a_permission_is_asked_and_granted(client: ReferenceClient) -> None:
     assert request | {"id": "P1"} == {
         "id": "P1",
         "session_id": session_id,
+        # Ours alone; its client drops what it does not know.
+        "why": "it changes `n.txt`",
+        "rule": "the tool write:write on `*`",
         "tool_call_id": "call_w",
         "tool_name": "write",
         "description": f"Create file {client.path}/n.txt",

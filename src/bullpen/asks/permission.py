@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-import anyio
 import msgspec
 
 from bullpen.asks import display, reasons
@@ -154,7 +153,7 @@ class Permissions:
         return self._configured()
 
     async def _look(self, request: PermissionRequest, call: Call, touch: Touch) -> _Asked:
-        subject = await anyio.to_thread.run_sync(look, touch, self._guarded)
+        subject = await asyncio.to_thread(look, touch, self._guarded)
         return _Asked(request, call, subject, fingerprint_of(request, subject.scripts))
 
     async def _changed(self, asked: _Asked, touch: Touch) -> _Asked | None:
