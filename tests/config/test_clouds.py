@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from bullpen.config import catalogue
+from bullpen.config import catalogue, keys
 from bullpen.config.expand import Remembering
 from bullpen.config.usable import Usable, usable
 
 
-def prepared(kind: str, env: dict[str, str], **facts: Any) -> Usable:
-    configured = {"x": {"type": kind, "models": [{"id": "m"}], **facts}}
+def prepared(kind: str, env: dict[str, str], name: str = "x", **facts: Any) -> Usable:
+    configured = {name: {"type": kind, "models": [{"id": "m"}], **facts}}
     known = catalogue.load()
     return usable(
         configured,
@@ -108,6 +108,52 @@ def test_a_provider_is_given_what_its_vendor_looks_at_and_nothing_else(
     seen = {name: text for name, text in settings.environment.items() if name != "HOME"}
     assert (settings.api_key, settings.base_url, seen) == expected
     assert settings.aws_auth_refresh == facts.get("aws_auth_refresh", "")
+
+
+@pytest.mark.parametrize(
+    ("provider", "env", "expected"),
+    [
+        ("gemini", {"GOOGLE_API_KEY": "k"}, ("k", "https://generativelanguage.googleapis.com")),
+        (
+            "azure",
+            {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com"},
+            ("k", "https://x.openai.azure.com"),
+        ),
+        ("cortecs", {"CORTECS_API_KEY": "k"}, ("k", "https://api.cortecs.ai/v1")),
+    ],
+)
+def test_the_catalogue_leaves_no_variable_of_a_vendor_out(
+    tmp_path: Path, provider: str, env: dict[str, str], expected: tuple[str, str]
+) -> None:
+    """Neither where providers are used nor where they are offered; what the catalogue names counts first."""
+    env = {"HOME": str(tmp_path), **env}
+    found = prepared("", env, name=provider).providers[provider]
+    assert (found.api_key, found.base_url) == expected
+    known = catalogue.load().known(provider)
+    assert known is not None
+    assert (keys.has_key(known, env), keys.advice(known, env)) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "provider", ["openai", "gemini", "azure", "vertexai", "bedrock", "copilot", "anthropic"]
+)
+def test_an_offer_and_a_warning_name_the_same_next_step(tmp_path: Path, provider: str) -> None:
+    env = {"HOME": str(tmp_path)}
+    known = catalogue.load().known(provider)
+    assert known is not None
+    advice = keys.advice(known, env)
+    assert advice
+    assert f"; {advice}" in prepared("", env, name=provider).warnings[0]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h:65536/v1", "https://u:secret-word@h:99999", "h:70000", "http://h:x"]
+)
+def test_a_port_that_is_none_is_said(tmp_path: Path, url: str) -> None:
+    found = prepared("azure", {"HOME": str(tmp_path)}, base_url=url, api_key="k")
+    assert found.warnings == (
+        "provider 'x' is left out: its base_url is no address; look at its host and its port, a number up to 65535",
+    )
 
 
 def test_commands_of_a_login_are_run_as_the_workspace_would(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import anyio
 import anyio.to_thread
 import pytest
 import trustme
-from tests.providers.conftest import TOOL, Exchange, FakeHost, ask, collect
+from tests.providers.conftest import TOOL, Exchange, FakeHost, ask, collect, fails
 from tests.providers.vendors import speak
-from tests.providers.wires import ConverseWire, say
+from tests.providers.wires import ConverseWire, frame, say
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
-from bullpen.providers.base import TextDelta
+from bullpen.providers.base import ModelEvent, TextDelta
 from bullpen.providers.bedrock import Bedrock
 from bullpen.providers.http import ModelClient
 from bullpen.schema.agent import SelectedModel
@@ -244,6 +244,15 @@ async def test_what_the_host_is_sent(host: FakeHost, http: ModelClient) -> None:
 
 
 @pytest.mark.parametrize(
+    "facts", [{"prompt_caching": False}, {"provider_options": {"prompt_caching": False}}]
+)
+async def test_caching_can_be_turned_off(host: FakeHost, http: ModelClient, facts: dict[str, Any]) -> None:
+    host.will(hello)
+    await collect(bedrock(host, http, KEYS, **facts).stream(ask(model=CLAUDE, tools=(TOOL,))))
+    assert b"cachePoint" not in host.exchanges[0].raw
+
+
+@pytest.mark.parametrize(
     ("kind", "status", "retryable"),
     [
         ("throttlingException", 429, True),
@@ -320,6 +329,21 @@ async def test_a_login_is_renewed_where_and_as_the_workspace_is(
     host.will(hello)
     await collect(bedrock(host, http, known, aws_auth_refresh=command, **facts).stream(ask(model=CLAUDE)))
     assert "Credential=AKIANEW/" in host.exchanges[0].headers["authorization"]
+
+
+async def test_what_was_said_already_is_not_said_twice(
+    host: FakeHost, http: ModelClient, tmp_path: Path
+) -> None:
+    """A login that ends in the middle of an answer is a failed step; the engine knows what was seen of it."""
+    expired = {":error-code": "ExpiredTokenException", ":error-message": "it has expired"}
+    pieces = [*WIRE.answer(say("hi"))[:2], frame({":message-type": "error", **expired}, b"")]
+    host.will(lambda exchange: speak(exchange, WIRE, pieces))
+    model = bedrock(host, http, KEYS, aws_auth_refresh=f"touch {shlex.quote(str(tmp_path / 'ran'))}")
+    seen: list[ModelEvent] = []
+    error = await fails(model, seen)
+    assert "it has expired" in error.details
+    assert seen == [TextDelta("hi")]
+    assert (len(host.exchanges), (tmp_path / "ran").exists()) == (1, False)
 
 
 async def test_a_renewal_that_fails(host: FakeHost, http: ModelClient) -> None:

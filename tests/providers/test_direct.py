@@ -166,3 +166,14 @@ async def test_a_proxy_of_the_environment(host: FakeHost, monkeypatch: pytest.Mo
         assert (await http.post("http://model.example/v1")).content == b"ok"
         assert (await http.post(f"{host.url}/v1")).content == b"ok"
     assert [e.target.split()[1] for e in host.exchanges] == ["http://model.example/v1", "/v1"]
+
+
+async def test_a_port_that_is_none(host: FakeHost, http: ModelClient) -> None:
+    """It is not cut down to one at which somebody else listens."""
+    url = httpx2.URL(host.url)
+    assert url.port is not None
+    host.will(answer(PLAIN))
+    for ask in (http.post, lambda url: http.ask(url, [], b"")):
+        with pytest.raises(httpx2.InvalidURL):
+            await ask(url.copy_with(port=url.port + 65536))
+    assert host.connections == 0

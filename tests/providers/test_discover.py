@@ -211,6 +211,31 @@ async def test_the_key_goes_along_in_the_form_of_the_type(http: ModelClient) -> 
         assert (model.name, server.headers[0]["x-api-key"]) == ("Claude", "sk-1")
 
 
+@pytest.mark.parametrize(
+    ("facts", "beta"),
+    [
+        ({"api_key": "sk-ant-oat01-token"}, "oauth-2025-04-20"),
+        (
+            {"api_key": "sk-ant-oat01-token", "extra_headers": {"Anthropic-Beta": "mine"}},
+            "mine,oauth-2025-04-20",
+        ),
+        ({"api_key": "k", "id": "minimax"}, None),
+        ({"api_key": "Bearer k"}, None),
+    ],
+)
+async def test_a_host_of_messages_is_asked_for_its_models_as_it_is_asked_for_answers(
+    http: ModelClient, facts: dict[str, Any], beta: str | None
+) -> None:
+    """Tokens of a login, and MiniMax's keys, are no keys of Anthropic's."""
+    async with serving({"/v1/models?limit=1000": {"data": [{"id": "claude"}]}}) as server:
+        plain = {"id": "p", "type": "anthropic", "base_url": server.url}
+        await list_models(ProviderSettings(**(plain | facts)), http)
+        (sent,) = server.headers
+    assert sent["authorization"] == "Bearer " + facts["api_key"].removeprefix("Bearer ")
+    assert (sent.get("x-api-key"), sent.get("anthropic-beta")) == (None, beta)
+    assert sent["anthropic-version"]
+
+
 REFUSALS = [
     (401, "refused the key (401); set another with 'bullpen login p'"),
     (404, "answered 404 when it was asked for its models; is its base_url right?"),

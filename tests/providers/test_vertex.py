@@ -76,6 +76,15 @@ async def test_claude_is_cached_at_its_seams(host: FakeHost, http: ModelClient, 
     assert sent["max_tokens"] == 9
 
 
+async def test_caching_of_claude_can_be_turned_off(host: FakeHost, http: ModelClient, login: Path) -> None:
+    wire = ClaudeWire()
+    host.will(lambda exchange: speak(exchange, wire, wire.answer(say("hi"))))
+    known = {**WHERE, "GOOGLE_APPLICATION_CREDENTIALS": str(login)}
+    model = vertex(host, http, known, prompt_caching=False)
+    await collect(model.stream(ask(model=CLAUDE, tools=(TOOL,))))
+    assert b"cache_control" not in host.exchanges[0].raw
+
+
 async def test_options_count_before_variables(host: FakeHost, http: ModelClient, login: Path) -> None:
     wire = GoogleWire()
     host.will(lambda exchange: speak(exchange, wire, wire.answer(say("hi"))))

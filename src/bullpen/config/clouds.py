@@ -5,9 +5,10 @@ Their own tools read it from variables, so we do too, but from the environment o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -66,6 +67,7 @@ CLOUDS = {
 }
 
 _NONE = Cloud(needs_address=True)
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def cloud_of(kind: str) -> Cloud:
@@ -91,31 +93,45 @@ def secrets_in(kind: str, key: str, env: Mapping[str, str]) -> set[str]:
     return set(AWS_SECRETS)
 
 
-def missing(kind: str, entry: ProviderEntry, key: str, url: str, env: Mapping[str, str]) -> str:
-    """One sentence with the next step; "" when nothing is missing that can be seen from here."""
+class Lack(NamedTuple):
+    """What a provider needs and has not: the next step, and the field of its entry that does as well."""
+
+    what: str
+    step: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.step}" + (f" or its {self.field}" if self.field else "")
+
+
+def lacking(
+    kind: str, entry: ProviderEntry, key: str, url: str, env: Mapping[str, str], template: str = ""
+) -> Lack | None:
+    """The first thing that is missing, as far as it can be seen from here. `template` is where the catalogue expects
+    the provider's key."""
     match kind:
-        case "google" if not key:
-            return "it has no key; set GEMINI_API_KEY or its api_key"
+        case "copilot" if not key:
+            return Lack("nobody is logged in", "log in with 'bullpen login copilot'")
         case "azure" if not url:
-            return "it has no address; set AZURE_OPENAI_API_ENDPOINT or its base_url"
-        case "azure" if not key:
-            return "it has no key; set AZURE_OPENAI_API_KEY or its api_key"
+            return Lack("it has no address", "set AZURE_OPENAI_API_ENDPOINT", "base_url")
         case "google-vertex" if not key:
             return _vertex(entry.provider_options, env)
         case "bedrock" if not (key or entry.aws_auth_refresh or _has_aws(entry.provider_options, env)):
-            return (
-                "it has no AWS credentials; set AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE or AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY, or run 'aws configure'"
+            return Lack(
+                "it has no AWS credentials",
+                "set AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run"
+                " 'aws configure'",
             )
-    return ""
+    variable = _NAME.search(template or cloud_of(kind).api_key)
+    return Lack("it has no key", f"set {variable[0]}", "api_key") if variable and not key else None
 
 
-def _vertex(options: Mapping[str, Any], env: Mapping[str, str]) -> str:
+def _vertex(options: Mapping[str, Any], env: Mapping[str, str]) -> Lack | None:
     for name in ("project", "location"):
         variables = (f"VERTEXAI_{name.upper()}", f"GOOGLE_CLOUD_{name.upper()}")
         if not options.get(name) and not any(env.get(variable) for variable in variables):
-            return f"it has no {name}; set {variables[0]} or its provider_options.{name}"
-    return ""
+            return Lack(f"it has no {name}", f"set {variables[0]}", f"provider_options.{name}")
+    return None
 
 
 def _has_aws(options: Mapping[str, Any], env: Mapping[str, str]) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from bullpen.config.clouds import CLOUDS, missing
+from bullpen.config.clouds import CLOUDS, cloud_of, lacking
 from bullpen.config.expand import expand
 from bullpen.config.shape import ProviderEntry
 from bullpen.schema.wire import Wire
@@ -94,23 +94,31 @@ def overridden(env: Mapping[str, str]) -> dict[str, str]:
     return seen
 
 
+def templates_of(known: Known | None, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where the key and the address of a provider are looked for when its entry does not say: as the catalogue has it,
+    then as its vendor's own tools do."""
+    cloud = cloud_of(kind)
+    keys = (known.api_key if known else "", cloud.api_key)
+    urls = (known.api_endpoint if known else "", cloud.base_url)
+    return tuple(filter(None, keys)), tuple(filter(None, urls))
+
+
 def has_key(known: Known, env: Mapping[str, str]) -> bool:
     """Whether there is any sign of a credential for the provider."""
-    if known.api_key:
-        return bool(_value(known.api_key, env))
-    return known.type in CLOUDS and not missing(known.type, ProviderEntry(), "", "", env)
+    keys, _ = templates_of(known, known.type)
+    if keys:
+        return bool(_value(keys, env))
+    return known.type in CLOUDS and not lacking(known.type, ProviderEntry(), "", "", env)
 
 
 def advice(known: Known, env: Mapping[str, str]) -> str:
     """What has to be done before the provider can be used; empty when nothing has to."""
-    if known.type == "copilot":
-        return "log in with 'bullpen login copilot'"
-    key, url = _value(known.api_key, env), _value(known.api_endpoint, env)
-    lacking = [name for name, has in ((known.api_key, key), (known.api_endpoint, url)) if name and not has]
-    if lacking:
-        return f"set {' and '.join(template.strip('${}') for template in lacking)}"
-    return missing(known.type, ProviderEntry(), key, url, env).partition("; ")[2]
+    keys, urls = templates_of(known, known.type)
+    lack = lacking(
+        known.type, ProviderEntry(), _value(keys, env), _value(urls, env), env, template=known.api_key
+    )
+    return lack.step if lack else ""
 
 
-def _value(template: str, env: Mapping[str, str]) -> str:
-    return expand(template, env).value
+def _value(templates: Iterable[str], env: Mapping[str, str]) -> str:
+    return next((value for each in templates if (value := expand(each, env).value)), "")

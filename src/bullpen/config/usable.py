@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from bullpen.config import keys
 from bullpen.config.catalogue import Catalogue
-from bullpen.config.clouds import AWS_TOKEN, cloud_of, missing, secrets_in, seen_by
+from bullpen.config.clouds import AWS_TOKEN, cloud_of, lacking, secrets_in, seen_by
 from bullpen.config.discovered import Found
 from bullpen.config.expand import Remembering, expand
 from bullpen.config.keys import KeySource
@@ -118,25 +119,29 @@ def _prepare(
             secrets.update(expanded.names)
         return expanded.value
 
+    def first(field: str, templates: Sequence[str]) -> tuple[str, str]:
+        """The template that has a value, and the value; without one what was to be looked at first."""
+        found = ((template, value(field, template)) for template in templates)
+        return next((pair for pair in found if pair[1]), ((*templates, "")[0], ""))
+
     cloud = cloud_of(kind)
-    template = entry.api_key or (known.api_key if known else "") or cloud.api_key
+    usual_keys, usual_urls = keys.templates_of(known, kind)
     token = keys.token_of(entry.oauth)
-    key = token.access_token if token else value("api_key", template)
-    prints = "$(" in template and not token
-    usual = (known.api_endpoint if known else "") or cloud.base_url
+    if token:
+        template, key = "", token.access_token
+    else:
+        template, key = first("api_key", [entry.api_key] if entry.api_key else usual_keys)
     told = token.endpoint if token and token.endpoint.startswith(("https://", "http://")) else ""
     # What a login's host said is an address and no template.
-    url = told if told and not entry.base_url else value("base_url", entry.base_url or usual)
+    is_told = bool(told) and not entry.base_url
+    url = told if is_told else first("base_url", [entry.base_url] if entry.base_url else usual_urls)[1]
+    _check_address(url)
     extra = {**(known.default_headers if known else {}), **entry.extra_headers}
     headers = {name: value(f"header {name}", text) for name, text in extra.items()}
     if kind in OWN_ADDRESS and not (key or url or token):
         raise ConfigError("it has no api_key")
-    if known and known.api_key and not key:
-        raise ConfigError(f"it has no key; set {known.api_key.removeprefix('$')} or its api_key")
-    if kind == "copilot" and not key:
-        raise ConfigError("nobody is logged in; run 'bullpen login copilot'")
-    if lacking := missing(kind, entry, key, url, env):
-        raise ConfigError(lacking)
+    if lack := lacking(kind, entry, key, url, env, known.api_key if known else ""):
+        raise ConfigError(str(lack))
     if kind not in OFFLINE | OWN_ADDRESS and cloud.needs_address and not url:
         raise ConfigError("it has no base_url")
     secrets.update(secrets_in(kind, key, env))
@@ -159,8 +164,20 @@ def _prepare(
         discovers=_discovers(entry, known, kind),
         token=token,
         token_file=str(token_file) if token else "",
-        key_source=KeySource(template, lambda: expand(template, env, run.anew).value) if prints else None,
+        key_source=KeySource(template, lambda: expand(template, env, run.anew).value)
+        if "$(" in template
+        else None,
     )
+
+
+def _check_address(url: str) -> None:
+    """Raises `ConfigError`, without the address: there may be a password in it."""
+    try:
+        _ = urlsplit(url if "//" in url else f"//{url}").port
+    except ValueError:
+        raise ConfigError(
+            "its base_url is no address; look at its host and its port, a number up to 65535"
+        ) from None
 
 
 def _discovers(entry: ProviderEntry, known: CatalogueProvider | None, kind: str) -> bool:

@@ -23,6 +23,7 @@ BEARER = "Bearer "
 LOGIN = "sk-ant-oat"
 """How the tokens of a login begin, which are no keys."""
 
+BETA = "anthropic-beta"
 LOGIN_BETA = "oauth-2025-04-20"
 
 
@@ -33,12 +34,7 @@ class Anthropic:
         self, settings: ProviderSettings, http: ModelClient, *, limits: Limits | None = None
     ) -> None:
         # The betas of a request depend on what it asks for, so those of the config are sent with them.
-        asked = {
-            name: text for name, text in settings.extra_headers.items() if name.lower() == "anthropic-beta"
-        }
-        rest = {name: text for name, text in settings.extra_headers.items() if name not in asked}
-        login = [LOGIN_BETA] if settings.api_key.startswith(LOGIN) else []
-        self._betas = [*asked.values(), *login]
+        rest, self._betas = split_betas(settings)
         self._form = form_of(settings)
         self._settings = settings
         self._host = ModelHost(
@@ -54,7 +50,7 @@ class Anthropic:
         body = body_of(request, self._settings)
         headers: Headers = affinity_headers(request.session_id)
         if betas := [*self._betas, *filter(None, [beta_of(body)])]:
-            headers.append((b"anthropic-beta", ",".join(dict.fromkeys(betas)).encode()))
+            headers.append((BETA.encode(), ",".join(dict.fromkeys(betas)).encode()))
         answer = AnthropicStream(self._host.hide, self._form)
         return self._host.stream(request, msgspec.json.encode(body), headers, answer)
 
@@ -77,3 +73,17 @@ def credentials_of(settings: ProviderSettings) -> dict[str, str]:
     if is_minimax or key.startswith(LOGIN):
         return {"Authorization": BEARER + key}
     return {"x-api-key": key}
+
+
+def split_betas(settings: ProviderSettings) -> tuple[dict[str, str], list[str]]:
+    """The config's headers without its betas, and these with the one that a login needs."""
+    asked = {name: text for name, text in settings.extra_headers.items() if name.lower() == BETA}
+    rest = {name: text for name, text in settings.extra_headers.items() if name not in asked}
+    return rest, [*asked.values(), *([LOGIN_BETA] if settings.api_key.startswith(LOGIN) else [])]
+
+
+def headers_of(settings: ProviderSettings) -> dict[str, str]:
+    """What a request that is no step carries, such as the one for a list of models."""
+    rest, betas = split_betas(settings)
+    headers = {"anthropic-version": VERSION, **credentials_of(settings)}
+    return headers | ({BETA: ",".join(betas)} if betas else {}) | rest

@@ -63,14 +63,15 @@ class Bedrock(LibraryProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One step, after a new login if the old one has expired. Raises `ProviderError`."""
-        logins = self._logins
+        logins, has_begun = self._logins, False
         try:
             async with contextlib.aclosing(super().stream(request)) as events:
                 async for event in events:
+                    has_begun = True
                     yield event
             return
         except LoginNeeded:
-            if not self.settings.aws_auth_refresh:
+            if has_begun or not self.settings.aws_auth_refresh:
                 raise
         await self._log_in(logins)
         async with contextlib.aclosing(super().stream(request)) as events:

@@ -36,6 +36,9 @@ NEXT_ADDRESS_S = 0.25
 Headers = list[tuple[bytes, bytes]]
 
 
+HIGHEST_PORT = 65535
+
+
 class Origin(NamedTuple):
     scheme: str
     host: str
@@ -58,6 +61,9 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         self, method: str, url: httpx2.URL, headers: Headers, body: bytes, connect_limit_s: float | None
     ) -> httpx2.Response:
         """The answer as soon as its head is there. The headers are sent as they are, `Host` and all."""
+        if (url.port or 0) > HIGHEST_PORT:
+            # The system would take what is left of it, and ask whoever listens there.
+            raise httpx2.InvalidURL("the port is no number up to 65535")
         head = _head(method, url, headers)
         origin = Origin(url.scheme, url.raw_host.decode("ascii"), url.port or _default_port(url.scheme))
         connection = self._take(origin) or await self._connect(origin, connect_limit_s)

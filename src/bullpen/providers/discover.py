@@ -20,7 +20,7 @@ from bullpen.config.catalogue import LOCAL
 from bullpen.config.discovered import Found
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
-from bullpen.providers import listing
+from bullpen.providers import anthropic, listing
 from bullpen.schema.agent import CatalogueProvider, Model
 
 LIMIT_S = 3.0
@@ -263,11 +263,11 @@ async def _bounded(response: httpx2.Response) -> bytes:
 
 
 def _credentials(settings: ProviderSettings) -> dict[str, str]:
+    if settings.type == "anthropic":
+        return anthropic.headers_of(settings)
     headers: dict[str, str] = {}
     if settings.api_key:
         match settings.type:
-            case "anthropic" if not settings.api_key.startswith("Bearer "):
-                headers = {"x-api-key": settings.api_key, "anthropic-version": "2023-06-01"}
             case "google":
                 headers = {"x-goog-api-key": settings.api_key}
             case "azure":
