@@ -41,7 +41,7 @@ def asked(params: Any) -> PermissionRequest:
         description="Execute",
         action="execute",
         params=params,
-        path="/work",
+        path="/project",
         why="`rm` is not known to only read within the workspace",
         warnings=warnings_about(params, ""),
         shown=rendered(params, ""),

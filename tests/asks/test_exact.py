@@ -14,6 +14,7 @@ from bullpen.errors import BadRequest
 from bullpen.schema.api import GrantedPermission, PermissionAnswer
 from bullpen.schema.asks import PermissionRequest, Rule
 from bullpen.store import rules
+from bullpen.store.tx import Tx
 from bullpen.tools.base import Outcome, Reach, Tool, ToolContext, tool
 
 
@@ -154,8 +155,8 @@ async def test_a_grant_ends_by_itself(bench: Bench, shell: Path) -> None:
     await bench.grant(await asked(bench), "allow_exact")
     await finish(bench, "r1")
 
-    async def expire(tx: object) -> None:
-        await tx.run("UPDATE grants SET expires_at = 1")  # type: ignore[attr-defined]
+    async def expire(tx: Tx) -> None:
+        await tx.run("UPDATE grants SET expires_at = 1")
 
     await bench.write(expire)
     await begin(bench, "git commit -m x", "r2")

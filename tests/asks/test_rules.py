@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bullpen.asks.deciding import Call, decide
+from bullpen.asks.deciding import Call, Mode, decide
 from bullpen.asks.reasons import why_asked
 from bullpen.asks.rules import check, host_matches, judge, offered, path_matches
 from bullpen.asks.subject import Subject, Touch, look
 from bullpen.errors import BadRequest
 from bullpen.schema.asks import Rule, RuleEffect
 
-ROOT = Path("/work")
+ROOT = Path("/project")
 
 
 def rule(effect: RuleEffect, command: str = "", *, tool: str = "", path: str = "", host: str = "") -> Rule:
@@ -186,8 +186,9 @@ def test_deny_sees_every_command_and_looks_behind_wrappers(command: str) -> None
 )
 def test_what_may_be_denied_is_asked_about_even_when_everything_is_skipped(command: str) -> None:
     made = [rule("deny", "rm *"), rule("deny", "git push *")]
-    for mode, outcome in (("ask", "asked"), ("allow", "refused")):
-        call = Call(1, "m", mode, hook_approved=True, effects=True)  # type: ignore[arg-type]
+    outcomes: dict[Mode, str] = {"ask": "asked", "allow": "refused"}
+    for mode, outcome in outcomes.items():
+        call = Call(1, "m", mode, hook_approved=True, effects=True)
         decision = decide(
             shell(command),
             call,
@@ -239,17 +240,17 @@ def test_hosts_and_paths() -> None:
 @pytest.mark.parametrize(
     ("pattern", "path", "matches"),
     [
-        ("src/*.py", "/work/src/a.py", True),
-        ("src/*.py", "/work/src/b/a.py", False),
-        ("src/**/*.py", "/work/src/b/c/a.py", True),
-        ("src/**/*.py", "/work/src/a.py", True),
-        ("src", "/work/src/b/a.py", True),
-        ("src", "/work/srcs", False),
-        ("*", "/work/a", True),
-        ("*", "/work/a/b", False),
+        ("src/*.py", "/project/src/a.py", True),
+        ("src/*.py", "/project/src/b/a.py", False),
+        ("src/**/*.py", "/project/src/b/c/a.py", True),
+        ("src/**/*.py", "/project/src/a.py", True),
+        ("src", "/project/src/b/a.py", True),
+        ("src", "/project/srcs", False),
+        ("*", "/project/a", True),
+        ("*", "/project/a/b", False),
         ("/etc/**", "/etc/passwd", True),
-        ("a.b", "/work/aXb", False),
-        ("./src/", "/work/src/x", True),
+        ("a.b", "/project/aXb", False),
+        ("./src/", "/project/src/x", True),
     ],
 )
 def test_a_glob_begins_at_the_workspace(pattern: str, path: str, matches: bool) -> None:
@@ -324,7 +325,7 @@ RULES = st.builds(
     st.sampled_from(["allow", "ask", "deny"]),
     st.one_of(st.just(""), COMMANDS),
     tool=st.sampled_from(["", "bash", "bash:execute", "write"]),
-    path=st.sampled_from(["", "**", "src/*", "/work", "."]),
+    path=st.sampled_from(["", "**", "src/*", "/project", "."]),
     host=st.sampled_from(["", "a.b"]),
 )
 RANK = {"refused": 0, "asked": 1, "allowed": 2, "free": 2}

@@ -134,8 +134,8 @@ class Bullpen:
             check=False,
         )
 
-    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """One `bullpen` command in this home, carried to its end."""
+    def run_command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """One `bullpen` command in this home, carried to its end; with `check` it has to go well."""
         return subprocess.run(
             [*COMMAND[:-1], *arguments],
             env=self.env,
@@ -144,7 +144,7 @@ class Bullpen:
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
-            check=True,
+            check=check,
         )
 
     def kill(self) -> None:

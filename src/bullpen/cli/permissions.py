@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -12,7 +12,6 @@ from bullpen.cli.options import directory_of, host_option
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
-    from bullpen.schema.api import NewRule
     from bullpen.schema.asks import Explanation, Grant, Rule
 
 SCOPES = ("workspace", "person", "session")
@@ -65,27 +64,35 @@ def list_(directory: str, as_json: bool, host: str | None) -> int:
     return _in(directory, host, main)
 
 
+def _rule_options(days: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """What `allow` and `deny` have in common; `days` is when the rule ends unless it is said."""
+    options = (
+        click.argument("pattern", metavar="[COMMAND]", default=""),
+        click.option("--tool", default="", help="Only this tool, as name or name:action."),
+        click.option("--path", default="", help="A glob; relative ones begin at the workspace."),
+        click.option(
+            "--at", "name", metavar="HOST", default="", help="A host: example.com or *.example.com."
+        ),
+        click.option("--scope", type=click.Choice(SCOPES), default="workspace", show_default=True),
+        click.option("--session", default="", help="The session that --scope session means."),
+        click.option(
+            "--days", type=click.IntRange(0, 3650), help=f"When it ends; 0 is never. [default: {days}]"
+        ),
+        _directory,
+        host_option,
+    )
+
+    def add(function: Callable[..., int]) -> Callable[..., int]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
 @command.command("allow")
-@click.argument("pattern", metavar="[COMMAND]", default="")
-@click.option("--tool", default="", help="Only this tool, as name or name:action.")
-@click.option("--path", default="", help="A glob; relative ones begin at the workspace.")
-@click.option("--at", "name", metavar="HOST", default="", help="A host: example.com or *.example.com.")
-@click.option("--scope", type=click.Choice(SCOPES), default="workspace", show_default=True)
-@click.option("--session", default="", help="The session that --scope session means.")
-@click.option("--days", type=click.IntRange(0, 3650), help="When it ends; 0 is never. [default: 30]")
-@_directory
-@host_option
-def allow(
-    pattern: str,
-    tool: str,
-    path: str,
-    name: str,
-    scope: Literal["workspace", "person", "session"],
-    session: str,
-    days: int | None,
-    directory: str,
-    host: str | None,
-) -> int:
+@_rule_options(days="30")
+def allow(**said: Any) -> int:
     """Let calls through without asking. COMMAND is a pattern of words; a * at its end stands for any further words.
 
     \b
@@ -94,32 +101,13 @@ def allow(
       bullpen permissions allow "git commit *" --days 7
       bullpen permissions allow --tool fetch --at docs.python.org --scope person
     """
-    return _make("allow", pattern, tool, path, name, scope, session, days, directory, host)
+    return _make("allow", **said)
 
 
 @command.command("deny")
-@click.argument("pattern", metavar="[COMMAND]", default="")
-@click.option("--tool", default="", help="Only this tool, as name or name:action.")
-@click.option("--path", default="", help="A glob; relative ones begin at the workspace.")
-@click.option("--at", "name", metavar="HOST", default="", help="A host: example.com or *.example.com.")
-@click.option("--scope", type=click.Choice(SCOPES), default="workspace", show_default=True)
-@click.option("--session", default="", help="The session that --scope session means.")
-@click.option("--days", type=click.IntRange(0, 3650), help="When it ends; 0 is never. [default: never]")
+@_rule_options(days="never")
 @click.option("--ask", "only_ask", is_flag=True, help="Always ask, instead of denying.")
-@_directory
-@host_option
-def deny(
-    pattern: str,
-    tool: str,
-    path: str,
-    name: str,
-    scope: Literal["workspace", "person", "session"],
-    session: str,
-    days: int | None,
-    only_ask: bool,
-    directory: str,
-    host: str | None,
-) -> int:
+def deny(only_ask: bool, **said: Any) -> int:
     """Refuse calls, whatever else allows them, also behind wrappers such as sudo or sh -c.
 
     \b
@@ -128,8 +116,7 @@ def deny(
       bullpen permissions deny --path "secrets/**" --scope person
       bullpen permissions deny "npm publish *" --ask
     """
-    effect: Literal["ask", "deny"] = "ask" if only_ask else "deny"
-    return _make(effect, pattern, tool, path, name, scope, session, days, directory, host)
+    return _make("ask" if only_ask else "deny", **said)
 
 
 @command.command("revoke")
@@ -239,6 +226,7 @@ def _about(scope: str, by: str, expires_at: int) -> str:
 
 def _make(
     effect: Literal["allow", "ask", "deny"],
+    *,
     pattern: str,
     tool: str,
     path: str,
@@ -251,10 +239,11 @@ def _make(
 ) -> int:
     if not (pattern or tool or path or name):
         raise click.UsageError("name a command, --tool, --path or --at")
-    from bullpen.schema.api import NewRule
 
-    return _add(
-        NewRule(
+    async def main(room: Room) -> int:
+        from bullpen.schema.api import NewRule
+
+        rule = NewRule(
             effect=effect,
             tool=tool,
             command=pattern,
@@ -263,14 +252,7 @@ def _make(
             scope=scope,
             session_id=session,
             days=-1 if days is None else days,
-        ),
-        directory,
-        host,
-    )
-
-
-def _add(rule: NewRule, directory: str, host: str | None) -> int:
-    async def main(room: Room) -> int:
+        )
         click.echo(table([await room.add_rule(rule)], [])[0])
         return 0
 
