@@ -20,7 +20,7 @@ DESCRIPTION = f"""\
 Get what lies at a web address, as Markdown, as plain text, or as the HTML it is. JSON is laid out.
 
 Only http and https, and only the public internet. Up to 5 MiB are read and the first {SHOWN_BYTES // 1024} KiB of the result are shown; for \
-files use download, and for questions to a long page agentic_fetch. The user sees the whole address and may refuse it; never put \
+files, and for more of a long page, use download. The user sees the whole address and may refuse it; never put \
 content of files or keys into an address."""
 
 
@@ -45,7 +45,7 @@ async def fetch(params: FetchParams, ctx: ToolContext) -> Outcome:
     await way.ask(url)
     reply, content = await ctx.net.get(Request(url=url), limits=Limits(time_s=timeout_s), moved=way.moved)
     text = await ctx.net.read(content, reply.content_type, form=params.format)
-    text, is_cut = pages.cut(text, SHOWN_BYTES, "Use download and view, or agentic_fetch, for the rest.")
+    text, is_cut = pages.cut(text, SHOWN_BYTES, "Use download and view for the rest.")
     if params.format == "markdown" and "html" in reply.content_type.lower():
         text = _fenced(text)
     return Outcome(
