@@ -77,6 +77,17 @@ async def test_an_ask_that_somebody_else_answered_is_closed(server: StandIn, ter
     assert server.calls("/permissions/grant") == []
 
 
+async def test_an_address_to_log_in_at_is_shown(server: StandIn, terminal: Open) -> None:
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    told = {"type": "aws_sso_auth", "message": message("", ""), "session_id": "s1"}
+    server.emit(
+        "agent_event", told | {"aws_sso_command": "aws sso login", "aws_sso_url": "https://x.example/?c=1"}
+    )
+    await screen.until("AWS asks for a login: open https://x.example/?c=1")
+
+
 async def test_questions_are_answered_one_by_one(server: StandIn, terminal: Open) -> None:
     talk(server)
     questions = [

@@ -33,6 +33,8 @@ from bullpen.engine.services import Services
 from bullpen.errors import ProviderError, ToolFailed
 from bullpen.net.web import Web
 from bullpen.providers.base import (
+    LoginBegun,
+    LoginEnded,
     ModelEvent,
     ModelRequest,
     Native,
@@ -110,6 +112,9 @@ class Answering:
         if text:
             self.say(text)
         self._said.put_nowait(StepDone(reason, usage or Usage(input=3, output=5), native))
+
+    def log_in(self, step: LoginBegun | LoginEnded) -> None:
+        self._said.put_nowait(step)
 
     def fail(self, error: BaseException | None = None) -> None:
         self._said.put_nowait(error or ProviderError("no answer", title="Down"))

@@ -12,6 +12,7 @@ from tests.engine.bench import SESSION, WORKSPACE, Bench, open_bench, settings_o
 from bullpen.config.settings import ProviderSettings
 from bullpen.engine.retry import RETRY_LONGEST_S, TRIES, Refusals
 from bullpen.errors import ProviderError
+from bullpen.providers.base import LoginBegun, LoginEnded
 from bullpen.schema.agent import Model, SelectedModel
 from bullpen.schema.choices import ChoicesChange, Policy
 from bullpen.store import waits
@@ -129,6 +130,21 @@ def test_waits_at_a_limit_without_a_stated_end_grow_to_a_cap_and_stay_within_the
     assert seen[TRIES - 1 :] == [30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 900.0, 900.0]
     assert sum(seen[TRIES - 1 :]) <= 4000
     assert RETRY_LONGEST_S < 3600
+
+
+async def test_everybody_hears_of_a_login(bench: Bench) -> None:
+    """Whoever reads it may confirm it in a browser; the answer comes as if nothing had been."""
+    await bench.prompt("go", run_id="r")
+    step = await bench.puppet.next()
+    step.log_in(LoginBegun("aws sso login", "https://device.example/?code=1"))
+    asked = await bench.watcher.until("agent_event")
+    assert (asked.type, asked.session_id, asked.run_id) == ("aws_sso_auth", SESSION, "r")
+    assert (asked.aws_sso_command, asked.aws_sso_url) == ("aws sso login", "https://device.example/?code=1")
+    step.log_in(LoginEnded("aws sso login"))
+    done = await bench.watcher.until("agent_event")
+    assert (done.type, done.error) == ("aws_sso_auth_result", "")
+    step.finish("whole")
+    assert (await bench.watcher.run_complete("r")).text == "whole"
 
 
 def test_a_request_that_is_wrong_is_not_repeated() -> None:

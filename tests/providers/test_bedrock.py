@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import ssl
 import sys
@@ -11,15 +12,16 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import msgspec
 import pytest
 import trustme
-from tests.providers.conftest import TOOL, Exchange, FakeHost, ask, collect, fails
+from tests.providers.conftest import TOOL, Exchange, FakeHost, ask, collect, fails, said
 from tests.providers.vendors import speak
 from tests.providers.wires import ConverseWire, frame, say
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
-from bullpen.providers.base import ModelEvent, TextDelta
+from bullpen.providers.base import LoginBegun, LoginEnded, ModelEvent, TextDelta
 from bullpen.providers.bedrock import Bedrock
 from bullpen.providers.http import ModelClient
 from bullpen.schema.agent import SelectedModel
@@ -305,16 +307,45 @@ async def test_an_expired_login_is_renewed_once(host: FakeHost, http: ModelClien
     host.will(by_key)
     command = f"echo x >>{shlex.quote(str(ran))}; sed -i s/AKIAOLD/AKIANEW/ {shlex.quote(str(credentials))}"
     model = bedrock(host, http, {"AWS_SHARED_CREDENTIALS_FILE": str(credentials)}, aws_auth_refresh=command)
-    answers: list[Any] = []
+    answers: list[str] = []
 
     async def one() -> None:
-        answers.append((await collect(model.stream(ask(model=CLAUDE))))[0])
+        answers.append(await said(model.stream(ask(model=CLAUDE))))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(one)
-    assert answers == [TextDelta("hi")] * 3
+    assert answers == ["hi"] * 3
     assert ran.read_text() == "x\n"
+
+
+async def test_the_address_of_a_login_is_told(host: FakeHost, http: ModelClient, tmp_path: Path) -> None:
+    """A command that cannot open a browser prints where to confirm the login; it waits until somebody has."""
+    confirmed, credentials = tmp_path / "confirmed", tmp_path / "credentials"
+    os.mkfifo(confirmed)
+    command = (
+        'echo "open the following URL: https://device.sso.example/?user_code=AB-CD"; echo "or https://other.example";'
+        "cat confirmed; printf '[default]\\naws_access_key_id = A\\naws_secret_access_key = s\\n' >credentials"
+    )
+    known = {"AWS_SHARED_CREDENTIALS_FILE": str(credentials)}
+    model = bedrock(host, http, known, aws_auth_refresh=command, directory=str(tmp_path))
+    host.will(hello)
+    told: list[ModelEvent] = []
+    async for event in model.stream(ask(model=CLAUDE)):
+        told.append(event)
+        if isinstance(event, LoginBegun) and event.url:
+            async with await anyio.open_file(confirmed, "w") as pipe:
+                await pipe.write("yes")
+    url = "https://device.sso.example/?user_code=AB-CD"
+    assert told[:3] == [LoginBegun(command), LoginBegun(command, url), LoginEnded(command)]
+    assert TextDelta("hi") in told
+
+
+async def test_a_title_asks_nobody_to_log_in(host: FakeHost, http: ModelClient, tmp_path: Path) -> None:
+    model = bedrock(host, http, {}, aws_auth_refresh=f"touch {shlex.quote(str(tmp_path / 'ran'))}")
+    with pytest.raises(ProviderError, match="log in"):
+        await collect(model.stream(msgspec.structs.replace(ask(model=CLAUDE), purpose="title")))
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_a_login_is_renewed_where_and_as_the_workspace_is(
@@ -348,9 +379,11 @@ async def test_what_was_said_already_is_not_said_twice(
 
 async def test_a_renewal_that_fails(host: FakeHost, http: ModelClient) -> None:
     command = "echo open https://example.com/login; echo no such person; exit 3"
-    with pytest.raises(ProviderError) as caught:
-        await collect(bedrock(host, http, {}, aws_auth_refresh=command).stream(ask(model=CLAUDE)))
-    assert caught.value.details == "aws_auth_refresh failed with status 3: no such person"
+    told: list[ModelEvent] = []
+    error = await fails(bedrock(host, http, {}, aws_auth_refresh=command), told)
+    why = "aws_auth_refresh failed with status 3: no such person"
+    assert error.details == why
+    assert told[-1] == LoginEnded(command, why)
 
 
 async def test_more_streams_than_threads(host: FakeHost, http: ModelClient) -> None:

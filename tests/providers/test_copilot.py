@@ -172,12 +172,19 @@ async def test_copilot_is_spoken_to_like_an_editor(
 
 
 @pytest.mark.parametrize(
-    ("purpose", "turns", "who"),
-    [("turn", "user", "user"), ("turn", "user assistant user", "agent"), ("title", "user", "agent")],
+    ("purpose", "turns", "for_agent", "who"),
+    [
+        ("turn", "user", False, "user"),
+        ("turn", "user assistant user", False, "agent"),
+        ("turn", "user", True, "agent"),
+        ("title", "user", False, "agent"),
+    ],
 )
-def test_who_began(purpose: Any, turns: str, who: str) -> None:
+def test_who_began(purpose: Any, turns: str, *, for_agent: bool, who: str) -> None:
     turns_of = tuple(UserTurn("x") if each == "user" else AssistantTurn("y") for each in turns.split())
-    request = ModelRequest(purpose=purpose, session_id="s", model="m", system=(), turns=turns_of)
+    request = ModelRequest(
+        purpose=purpose, session_id="s", model="m", system=(), turns=turns_of, for_agent=for_agent
+    )
     assert initiator(request) == who
 
 

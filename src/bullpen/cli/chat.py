@@ -27,6 +27,7 @@ from bullpen.schema.asks import (
 )
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import (
+    AgentEvent,
     Compacted,
     ConfigChanged,
     Event,
@@ -158,6 +159,8 @@ class Chat:
                 self._take_end(end)
             case RunWaiting() as waiting:
                 self._take_wait(update, waiting)
+            case AgentEvent(type="aws_sso_auth", aws_sso_url=url) if url:
+                self._view.note(f"AWS asks for a login: open {inert_line(url)}")
             case Compacted(session_id=session_id, reason=reason) if session_id == self._room.current_session:
                 why = "" if reason == "asked" else ": its context was full"
                 self._view.note(f"the conversation was summarised{why} (/undo takes it back)")

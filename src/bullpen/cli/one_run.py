@@ -31,7 +31,7 @@ from bullpen.client.updates import LinkChanged, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import BadRequest, BullpenError, ServerUnreachable
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
-from bullpen.schema.events import Compacted, Event, MessageDelta, Resync, RunComplete, RunWaiting
+from bullpen.schema.events import AgentEvent, Compacted, Event, MessageDelta, Resync, RunComplete, RunWaiting
 from bullpen.schema.message import Message
 from bullpen.schema.wire import encode
 
@@ -157,6 +157,8 @@ class Run:
                     session == self._session and update.action != "deleted"
                 ):
                     self.say(f"{cut(inert_line(reason), 200)}; asking again at {clock(until)}")
+                case AgentEvent(type="aws_sso_auth", aws_sso_url=url) if url:
+                    self.say(f"AWS asks for a login: open {inert_line(url)}")
                 case Compacted(session_id=session) if session == self._session:
                     self.say("the conversation was summarised to make room")
                 case Resync():

@@ -18,8 +18,8 @@ from bullpen.errors import ProviderError
 from bullpen.providers.base import ModelRequest, Usage
 from bullpen.schema.agent import SelectedModel
 from bullpen.schema.choices import Budget, Policy
-from bullpen.schema.events import RunWaiting
-from bullpen.store import ledger, messages
+from bullpen.schema.events import AgentEvent, RunWaiting
+from bullpen.store import ledger, log, messages
 from bullpen.store.growth import show
 from bullpen.store.ledger import Purpose
 from bullpen.store.prompts import Prompt
@@ -71,6 +71,14 @@ class Active:
         ahead = self.services.store.submit(self._guarded(work), durable=False)
         ahead.add_done_callback(_look_at)
         self._ahead.append(ahead)
+
+    def tell(self, event: AgentEvent) -> None:
+        """Let everybody hear of it; the turn goes on meanwhile."""
+
+        async def work(tx: Tx) -> None:
+            await log.append(tx, self.workspace, event, "created", key=self.session_id)
+
+        self.write_ahead(work)
 
     async def caught_up(self) -> None:
         """Until all that was written ahead is stored. Raises what kept it from being stored."""

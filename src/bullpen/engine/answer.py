@@ -15,6 +15,8 @@ from bullpen.engine.services import Chosen
 from bullpen.engine.spending import heard, said
 from bullpen.errors import BullpenError, ProviderError, StoreError
 from bullpen.providers.base import (
+    LoginBegun,
+    LoginEnded,
     ModelRequest,
     ReasoningDelta,
     ReasoningDone,
@@ -24,6 +26,7 @@ from bullpen.providers.base import (
     ToolCallStarted,
     Usage,
 )
+from bullpen.schema.events import login_begun, login_ended
 from bullpen.schema.message import FinishReason
 from bullpen.store.sessions import Spent
 from bullpen.system.failpoints import hit
@@ -118,6 +121,10 @@ async def _stream_once(active: Active, chosen: Chosen, request: ModelRequest, dr
                 case ToolCallDone(call_id, name, arguments):
                     draft.complete_call(call_id, name, arguments)
                     await settle(draft)
+                case LoginBegun(command, url):
+                    active.tell(login_begun(active.session_id, active.prompt.run_id, command, url))
+                case LoginEnded(command, error):
+                    active.tell(login_ended(active.session_id, active.prompt.run_id, command, error))
                 case StepDone(reason, usage, native):
                     if reason == "max_tokens":
                         draft.distrust_guesses()

@@ -194,6 +194,7 @@ class TurnRun:
             max_tokens=chosen_max or model.default_max_tokens,
             settings=selected,
             can_reason=model.can_reason,
+            for_agent=self._active.is_child,
         )
 
     # Calls

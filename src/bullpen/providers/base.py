@@ -76,7 +76,7 @@ class Settled:
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One step. `purpose` lets the scripted model tell a title from a turn; `turns` is all of the conversation, and
-    `settled` its beginning if that is kept."""
+    `settled` its beginning if that is kept. `for_agent` is set when an agent, and no person, has given the task."""
 
     purpose: Literal["turn", "title", "summary"]
     session_id: str
@@ -88,6 +88,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 0
     settings: SelectedModel = SelectedModel()
     can_reason: bool = False
+    for_agent: bool = False
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +128,20 @@ class ToolCallDone(msgspec.Struct, frozen=True):
     input: str
 
 
+class LoginBegun(msgspec.Struct, frozen=True):
+    """`command` renews a login that has expired. A person may have to open `url`; it is empty until the command names one."""
+
+    command: str
+    url: str = ""
+
+
+class LoginEnded(msgspec.Struct, frozen=True):
+    """The command is done; the step begins anew, or fails with this error."""
+
+    command: str
+    error: str = ""
+
+
 class StepDone(msgspec.Struct, frozen=True):
     """Always the last event. A stream that ends without it has failed."""
 
@@ -135,7 +150,16 @@ class StepDone(msgspec.Struct, frozen=True):
     native: Native | None = None
 
 
-ModelEvent = TextDelta | ReasoningDelta | ReasoningDone | ToolCallStarted | ToolCallDone | StepDone
+ModelEvent = (
+    TextDelta
+    | ReasoningDelta
+    | ReasoningDone
+    | ToolCallStarted
+    | ToolCallDone
+    | LoginBegun
+    | LoginEnded
+    | StepDone
+)
 
 
 class Provider(Protocol):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-import signal
 import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextvars import ContextVar
@@ -20,7 +18,8 @@ import anyio.to_thread
 
 from bullpen.config.settings import ProviderSettings
 from bullpen.errors import ProviderError
-from bullpen.providers.base import ModelEvent, ModelRequest
+from bullpen.providers import aws_login
+from bullpen.providers.base import LoginBegun, LoginEnded, ModelEvent, ModelRequest
 from bullpen.providers.http import CONNECT_LIMIT_S, ModelClient
 from bullpen.providers.library import LibraryProvider, Options, thinking
 from bullpen.providers.streaming import Limits
@@ -35,8 +34,6 @@ READ_LIMIT_S = 3600
 """Never reached: silence is watched by us."""
 
 CONNECTIONS = 256
-LOGIN_LIMIT_S = 300.0
-"""A person has to confirm the login in a browser."""
 
 _LOGIN = re.compile(r"NoCredentials|Expired|SSO|TokenRetrieval|UnrecognizedClient|InvalidClientTokenId|Login")
 """Names of errors that a new login mends."""
@@ -71,9 +68,12 @@ class Bedrock(LibraryProvider):
                     yield event
             return
         except LoginNeeded:
-            if has_begun or not self.settings.aws_auth_refresh:
+            # A title is not worth a person's trouble, and nobody would hear of the login.
+            if has_begun or request.purpose == "title" or not self.settings.aws_auth_refresh:
                 raise
-        await self._log_in(logins)
+        async with contextlib.aclosing(self._log_in(logins)) as steps:
+            async for step in steps:
+                yield step
         async with contextlib.aclosing(super().stream(request)) as events:
             async for event in events:
                 yield event
@@ -168,14 +168,22 @@ class Bedrock(LibraryProvider):
         by_model = EUROPE if request.model.startswith("eu.") else DEFAULT_REGION
         return chosen or of_profile or by_model
 
-    async def _log_in(self, logins: int) -> None:
+    async def _log_in(self, logins: int) -> AsyncGenerator[LoginBegun | LoginEnded, None]:
         """Run the command that renews the login, once for all who wait for it. Raises `ProviderError`."""
         async with self._login:
             if self._logins != logins:
                 return
-            await _run(self.settings)
+            command = self.settings.aws_auth_refresh
+            try:
+                async with contextlib.aclosing(aws_login.renew(self.settings)) as steps:
+                    async for step in steps:
+                        yield step
+            except ProviderError as exc:
+                yield LoginEnded(command, exc.details)
+                raise
             self._logins += 1
             self.forget_models()
+            yield LoginEnded(command)
 
 
 def _watch(client: Any) -> None:
@@ -201,32 +209,3 @@ def _watch(client: Any) -> None:
     client._endpoint.http_session._pool_classes_by_scheme.update(
         http=watched(AWSHTTPConnectionPool), https=watched(AWSHTTPSConnectionPool)
     )
-
-
-async def _run(settings: ProviderSettings) -> None:
-    """`aws_auth_refresh`, where and as a person of the workspace would run it. Raises `ProviderError`."""
-    process = await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        settings.aws_auth_refresh,
-        cwd=settings.directory or None,
-        env=settings.command_environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        with anyio.fail_after(LOGIN_LIMIT_S):
-            said, _ = await process.communicate()
-    except TimeoutError:
-        raise ProviderError(f"aws_auth_refresh was not done after {LOGIN_LIMIT_S:g} s") from None
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with anyio.CancelScope(shield=True):
-                await process.wait()
-    if process.returncode:
-        last = said.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
-        raise ProviderError(f"aws_auth_refresh failed with status {process.returncode}: {last}")

@@ -63,9 +63,10 @@ class _Chat(OpenAICompat):
 
 
 def initiator(request: ModelRequest) -> str:
-    """Who began: a prompt of a person is counted, what the agent goes on with is not."""
+    """Who began: a prompt of a person is counted, what an agent goes on with or hands on is not."""
     has_spoken = any(isinstance(turn, AssistantTurn | ToolTurn) for turn in request.turns)
-    return "user" if request.purpose == "turn" and not has_spoken else "agent"
+    is_prompt = request.purpose == "turn" and not request.for_agent
+    return "user" if is_prompt and not has_spoken else "agent"
 
 
 def _has_picture(request: ModelRequest) -> bool:

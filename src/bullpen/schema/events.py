@@ -51,6 +51,8 @@ class AgentEvent(Wire, frozen=True, kw_only=True):
     run_id: str = ""
     session_id: str = ""
     session_title: str = ""
+    aws_sso_command: str = ""
+    aws_sso_url: str = ""
 
 
 class ConfigChanged(Wire, frozen=True, kw_only=True):
@@ -209,6 +211,28 @@ def agent_finished(session_id: str, title: str) -> AgentEvent:
 
 def agent_error(session_id: str, run_id: str, error: str) -> AgentEvent:
     return AgentEvent(type="error", message=EMPTY_MESSAGE, session_id=session_id, run_id=run_id, error=error)
+
+
+def login_begun(session_id: str, run_id: str, command: str, url: str) -> AgentEvent:
+    return AgentEvent(
+        type="aws_sso_auth",
+        message=EMPTY_MESSAGE,
+        session_id=session_id,
+        run_id=run_id,
+        aws_sso_command=command,
+        aws_sso_url=url,
+    )
+
+
+def login_ended(session_id: str, run_id: str, command: str, error: str) -> AgentEvent:
+    return AgentEvent(
+        type="aws_sso_auth_result",
+        message=EMPTY_MESSAGE,
+        session_id=session_id,
+        run_id=run_id,
+        aws_sso_command=command,
+        error=error,
+    )
 
 
 def frame(event_id: str, kind: str, action: str, body: bytes) -> bytes:
