@@ -22,7 +22,7 @@ from bullpen.providers.copilot import initiator
 from bullpen.providers.copilot_login import DeviceCode, Hosts
 from bullpen.providers.credentials import current
 from bullpen.providers.http import ModelClient
-from bullpen.schema.agent import Model
+from bullpen.schema.agent import Model, SelectedModel
 
 NOW = 1_800_000_000
 
@@ -196,8 +196,10 @@ async def test_models_that_are_only_served_over_responses_are_asked_there(
     settings = ProviderSettings(
         id="copilot", type="copilot", base_url=host.url, api_key="short", models=(model,)
     )
-    assert await said(registry.build(settings, http).stream(ask("hi", model="gpt-6-sol"))) == "hello"
-    path, headers, _ = host.asked[-1]
+    wish = ask("hi", model="gpt-6-sol", can_reason=True, settings=SelectedModel(reasoning_effort="high"))
+    assert await said(registry.build(settings, http).stream(wish)) == "hello"
+    path, headers, body = host.asked[-1]
+    assert body["reasoning"]["effort"] == "high"
     assert (path, headers["x-initiator"]) == ("/responses", "user")
     assert (headers["copilot-integration-id"], headers["authorization"]) == ("vscode-chat", "Bearer short")
 
