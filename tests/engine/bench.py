@@ -307,6 +307,7 @@ class BenchAgent:
         self.on_prepare: Callable[[], Awaitable[None]] | None = None
         self.on_provider: Callable[[], None] = lambda: None
         self.snapshot: Snapshot | None = None
+        self.more_tools: dict[str, Tool] = {}
         self._puppet = puppet
         self._tools = tools
 
@@ -315,7 +316,7 @@ class BenchAgent:
         return self._puppet
 
     def tools(self) -> Mapping[str, Tool]:
-        return self._tools
+        return {**self._tools, **self.more_tools}
 
     async def prepare(self, *, interactive: bool) -> None:
         if self.on_prepare is not None:

@@ -17,6 +17,7 @@ from bullpen.errors import ToolFailed
 from bullpen.net.fetching import Fetcher
 from bullpen.net.web import Places, Web
 from bullpen.schema.asks import Question, QuestionResponse
+from bullpen.schema.session import Todo
 from bullpen.system import paths
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
@@ -80,6 +81,7 @@ class Bench:
         self.jobs = jobs
         self.net = Web(lambda: self.limits, processes)
         self._processes = processes
+        self.todos: Sequence[Todo] = ()
         self.asked: list[Asked] = []
         self.batches: list[tuple[Sequence[Question], str, str]] = []
         self.on_permit: Callable[[Asked], None] = lambda asked: None
@@ -120,6 +122,10 @@ class Bench:
     ) -> Sequence[QuestionResponse | None]:
         self.batches.append((questions, confirm_title, confirm_description))
         return self.on_ask(questions)
+
+    async def replace_todos(self, todos: Sequence[Todo]) -> Sequence[Todo]:
+        before, self.todos = self.todos, tuple(todos)
+        return before
 
     async def delegate(self, prompt: str, agent: str = "") -> str:
         return self.on_delegate(prompt)

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bullpen.asks.permission import Call, Touch
+from bullpen.asks.permission import Call, Touch, guard
 from bullpen.engine.services import Services
 from bullpen.errors import ToolFailed
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
-from bullpen.store import files
+from bullpen.schema.session import Todo
+from bullpen.store import files, sessions
 from bullpen.store.tx import Tx
 from bullpen.system import paths
 from bullpen.system.failpoints import hit
@@ -130,6 +131,17 @@ class CallContext:
         if responses is None:
             raise QuestionCancelled
         return responses
+
+    async def replace_todos(self, todos: Sequence[Todo]) -> Sequence[Todo]:
+        workspace = self._services.workspace
+
+        async def work(tx: Tx) -> Sequence[Todo]:
+            await guard(tx, workspace, self._call.turn)
+            before = (await sessions.get(tx, workspace, self.session_id)).todos
+            await sessions.change(tx, workspace, self.session_id, title=None, todos=tuple(todos))
+            return before
+
+        return await self._services.store.write(work, durable=False)
 
     async def delegate(self, prompt: str, agent: str = "") -> str:
         return await self._delegate(self.call_id, prompt, agent)

@@ -19,6 +19,7 @@ from bullpen.errors import ToolFailed
 from bullpen.net.fetching import Limits, Moved, Reply, Request, Take
 from bullpen.net.pages import Form
 from bullpen.schema.asks import Question, QuestionResponse
+from bullpen.schema.session import Todo
 from bullpen.system.ripgrep import Findings
 
 P = TypeVar("P", bound=msgspec.Struct)
@@ -194,6 +195,10 @@ class ToolContext(Protocol):
     ) -> Sequence[QuestionResponse | None]:
         """Put questions to whoever is there; one response per question, None where it was skipped.
         Raises `QuestionCancelled`."""
+        ...
+
+    async def replace_todos(self, todos: Sequence[Todo]) -> Sequence[Todo]:
+        """Put the list in the place of the session's, for everybody to see; gives back the one that stood there."""
         ...
 
     async def delegate(self, prompt: str, agent: str = "") -> str:
