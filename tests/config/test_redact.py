@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from tests.config.conftest import FAKE, World
 
-from bullpen.config.redact import MASK, redacted
+from bullpen.config.redact import MASK, redacted, secrets_of, text_without
 
 
 def test_no_secret_is_shown(world: World) -> None:
@@ -76,3 +77,39 @@ def test_the_sections_clients_insist_on(world: World) -> None:
 def test_a_missing_key_is_not_shown_as_one(world: World) -> None:
     world.user({"providers": {"fake": FAKE | {"api_key": ""}}})
     assert redacted(world.load())["providers"]["fake"]["api_key"] == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("the model answered in 3 s", "the model answered in 3 s"),
+        ("asked with canary-known twice", f"asked with {MASK} twice"),
+        ("api_key=canary-1 and rest", f"api_key={MASK} and rest"),
+        ('{"a": {"b": [{"access_token": "canary-2 \\" x"}]}, "n": 1}', f'{{"a": {{"b": [{{"access_token": "{MASK}"}}]}}, "n": 1}}'),
+        ("{'deep': {'client_secret': 'canary-3'}}", f"{{'deep': {{'client_secret': '{MASK}'}}}}"),
+        ("Authorization: Bearer canary-4", f"Authorization: {MASK}"),
+        ("sent Bearer canary-5-long", f"sent Bearer {MASK}"),
+        ("GET https://u:canary-6@h/x?token=canary-7&a=1", f"GET https://h/x?token={MASK}&a=1"),
+        ("message=password=canary-8", f"message=password={MASK}"),
+        ('password: "canary-9', f'password: "{MASK}"'),
+        ("api_key=$OPENAI_API_KEY", "api_key=$OPENAI_API_KEY"),
+        ("max_tokens=4096", "max_tokens=4096"),
+    ],
+)  # fmt: skip
+def test_a_text_that_anybody_wrote_shows_no_secret(said: str, shown: str) -> None:
+    """Nested ones neither."""
+    assert text_without(said, {"canary-known"}) == shown
+
+
+def test_the_values_in_clear_are_known(world: World) -> None:
+    world.env |= {"KEY": "canary-expanded"}
+    world.user(
+        {
+            "providers": {
+                "fake": FAKE | {"api_key": "$KEY", "extra_headers": {"X": "canary-header"}},
+            },
+            "mcp": {"m": {"command": "x", "env": {"A": "canary-mcp"}}},
+            "env": {"C": "canary-env"},
+        }
+    )
+    assert {"canary-expanded", "canary-header", "canary-mcp", "canary-env"} <= secrets_of(world.load())

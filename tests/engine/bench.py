@@ -61,7 +61,7 @@ from bullpen.system.clock import SystemClock
 from bullpen.system.git import Snapshot
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
-from bullpen.tools.base import Outcome, Tool, ToolContext, tool
+from bullpen.tools.base import Outcome, Section, Tool, ToolContext, tool
 from bullpen.workspace.trail import Trail
 
 T = TypeVar("T")
@@ -265,6 +265,16 @@ def bench_tools(gate: Gate) -> dict[str, Tool]:
 
 
 # What a workspace would put together
+
+
+class Nothing:
+    """A server of which nothing is known."""
+
+    async def configuration(self) -> Sequence[Section]:
+        return ()
+
+    def log(self, most: int) -> Sequence[str]:
+        return ()
 
 
 def settings_of(**changes: Any) -> Settings:
@@ -610,6 +620,7 @@ async def open_bench(
             questions=Questions(store, WORKSPACE),
             jobs=Jobs({}, processes),
             net=Web(dict, processes),
+            about=Nothing(),
             choices=Choices(store, WORKSPACE),
             waits=Waits(store, WORKSPACE),
         )

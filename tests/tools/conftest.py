@@ -22,7 +22,7 @@ from bullpen.system import paths
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
-from bullpen.tools.base import NOTHING, Outcome, Reach, Tool
+from bullpen.tools.base import NOTHING, Outcome, Reach, Section, Tool
 from bullpen.tools.registry import builtin_tools
 
 __all__ = ["authority", "trust", "world"]
@@ -67,6 +67,20 @@ class MemoryFiles:
         await self.mark_read(path)
 
 
+class Known:
+    """What is known of the server itself."""
+
+    def __init__(self) -> None:
+        self.sections: list[Section] = []
+        self.lines: list[str] = []
+
+    async def configuration(self) -> Sequence[Section]:
+        return self.sections
+
+    def log(self, most: int) -> Sequence[str]:
+        return self.lines[-most:]
+
+
 class Bench:
     """A tool context, and the person it asks: `on_permit` and `on_ask` say what they do."""
 
@@ -80,6 +94,7 @@ class Bench:
         self.files = MemoryFiles()
         self.jobs = jobs
         self.net = Web(lambda: self.limits, processes)
+        self.about = Known()
         self._processes = processes
         self.todos: Sequence[Todo] = ()
         self.asked: list[Asked] = []

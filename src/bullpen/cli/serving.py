@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,6 +33,7 @@ from bullpen.store.lock import DataLock
 from bullpen.system import failpoints
 from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path, parse_host
 from bullpen.system.clock import SystemClock
+from bullpen.system.journal import Journal, one_line
 from bullpen.system.processes import Processes
 from bullpen.system.tally import Tally
 from bullpen.system.watch import Watcher
@@ -74,18 +74,19 @@ class ServerOptions:
 
 def run_server(options: ServerOptions) -> int:
     """Serve until told to stop; gives back the exit status."""
-    _log_to_stderr(debug=options.debug)
+    journal = Journal()
+    _log_to_stderr(journal, debug=options.debug)
     env = dict(os.environ)
     try:
         failpoints.arm(env)
-        run(lambda: _main(options, env))
+        run(lambda: _main(options, env, journal))
     except BullpenError as exc:
         print(f"bullpen server: {exc}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
+async def _main(options: ServerOptions, env: Mapping[str, str], journal: Journal) -> None:
     data_dir = (options.data_dir or Places.of(env).data).expanduser().absolute()
     async with AsyncExitStack() as stack:
         sockets = _bind(options, env, stack)
@@ -107,6 +108,7 @@ async def _main(options: ServerOptions, env: Mapping[str, str]) -> None:
                 trusted=options.trust or env.get("BULLPEN_TRUST") == "1",
                 detach_grace_s=_seconds(env, "DETACH_GRACE", DETACH_GRACE_S),
                 tally=tally,
+                journal=journal,
                 trust_file=Places.of(env).trust_file,
                 watcher=Watcher(),
             ),
@@ -229,19 +231,17 @@ def _shown(sock: socket.socket) -> str:
     return f"unix://{name}" if isinstance(name, str) else f"tcp://{name[0]}:{name[1]}"
 
 
-def _log_to_stderr(*, debug: bool) -> None:
+def _log_to_stderr(journal: Journal, *, debug: bool) -> None:
     """Our own words, and the warnings of libraries: what those say besides may hold a whole address, password included."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.basicConfig(handlers=[handler, journal], level=logging.WARNING)
     logging.getLogger("bullpen").setLevel(logging.DEBUG if debug else logging.INFO)
 
 
 class OneLine(logging.Formatter):
     """A message is one line, whatever names are in it: nobody can write a second one with a name of theirs."""
 
-    _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the library's name
-        record.message = self._UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", record.message)
+        record.message = one_line(record.message)
         return super().formatMessage(record)

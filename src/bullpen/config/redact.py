@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -55,6 +55,58 @@ def _whole_span(entry: Any, unit: float) -> Any:
         return {**entry, "timeout": math.ceil(seconds(entry["timeout"]) * unit)}
     except ValueError:
         return entry
+
+
+_ASSIGNED = re.compile(r"""([\w.-]++)["']?\s*+[:=]\s*+""")
+_VALUE = re.compile(
+    r"""(["'])(?:(?!\1)[^\\]|\\.)*+\1?|(?:(?:bearer|basic|token)\s+)?[^\s"',;&}\])]++""", re.IGNORECASE
+)
+"""`name=value` or `"name": "value"`, wherever it stands in a text and however deep in JSON. Neither looks back, so that no line
+takes long."""
+
+_BEARER = re.compile(r"\b(bearer|basic)\s+[\w.+/=~-]{8,}+", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://[^\s\"'<>]++", re.IGNORECASE)
+
+SHORTEST_SECRET = 6
+"""What is shorter stands in texts by chance."""
+
+
+def secrets_of(settings: Settings) -> frozenset[str]:
+    """The values in clear that must stand in no text."""
+    found: set[str] = set(settings.env.values())
+    for provider in settings.providers.values():
+        found |= {provider.api_key, *provider.extra_headers.values()}
+        found |= {v for k, v in provider.environment.items() if _is_secret(k)}
+        if provider.token is not None:
+            found |= {provider.token.access_token, provider.token.refresh_token}
+    for server in settings.mcp.values():
+        found |= {*server.env.values(), *server.headers.values(), server.oauth_client_secret}
+    for language in settings.lsp.values():
+        found |= set(language.env.values())
+    return frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
+
+
+def text_without(text: str, secrets: Collection[str]) -> str:
+    """A text that anybody wrote, without these values and without what is named like a secret."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    text = _ADDRESS.sub(lambda found: shown_url(found[0]), text)
+    return _BEARER.sub(rf"\1 {MASK}", _values_masked(text))
+
+
+def _values_masked(text: str) -> str:
+    """A text without the values of what is named like a secret; what only names a variable stays."""
+    out: list[str] = []
+    at = 0
+    while found := _ASSIGNED.search(text, at):
+        out.append(text[at : found.end()])
+        at = found.end()
+        value = _VALUE.match(text, at) if _is_secret(found[1]) else None
+        if value is not None and not _VARIABLE.fullmatch(value[0].strip("\"'")):
+            quote = value[1] or ""
+            out.append(f"{quote}{MASK}{quote}")
+            at = value.end()
+    return "".join(out) + text[at:]
 
 
 def shown_part(value: Any, name: str = "") -> Any:

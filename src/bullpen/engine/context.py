@@ -73,6 +73,7 @@ class CallContext:
         self.files = SessionFiles(services, session_id)
         self.jobs = services.jobs
         self.net = services.net
+        self.about = services.about
         self._tool_name = tool_name
         self._call = call
         self._delegate = delegate

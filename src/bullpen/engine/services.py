@@ -28,7 +28,7 @@ from bullpen.system.clock import Clock
 from bullpen.system.git import Snapshot
 from bullpen.system.jobs import Jobs
 from bullpen.system.tally import Tally
-from bullpen.tools.base import Tool
+from bullpen.tools.base import About, Tool
 
 
 class Chosen(NamedTuple):
@@ -87,6 +87,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     questions: Questions
     jobs: Jobs
     net: Web
+    about: About
     choices: Choices
     waits: Waits
     children: Children = msgspec.field(default_factory=Children)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -139,6 +139,23 @@ class Net(Protocol):
         ...
 
 
+class Section(NamedTuple):
+    """A part of a report: its heading and its lines."""
+
+    name: str
+    lines: Sequence[str]
+
+
+class About(Protocol):
+    """Bullpen itself, as far as a model may know it: without keys, tokens, headers and values of the environment."""
+
+    async def configuration(self) -> Sequence[Section]: ...
+
+    def log(self, most: int) -> Sequence[str]:
+        """The last entries, the newest last."""
+        ...
+
+
 class ToolContext(Protocol):
     """All that a tool may touch, for one call."""
 
@@ -174,6 +191,9 @@ class ToolContext(Protocol):
 
     @property
     def net(self) -> Net: ...
+
+    @property
+    def about(self) -> About: ...
 
     def resolve(self, path: str) -> Path:
         """The absolute path meant by the model: `~` expanded, relative ones joined to the root."""

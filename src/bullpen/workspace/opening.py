@@ -11,6 +11,7 @@ from bullpen.engine.history import Histories
 from bullpen.providers.base import Provider
 from bullpen.store.database import Database
 from bullpen.system.clock import Clock
+from bullpen.system.journal import Journal
 from bullpen.system.processes import Processes
 from bullpen.system.tally import Tally
 from bullpen.system.watch import Watcher
@@ -32,6 +33,7 @@ class Surroundings:
     database: type[Database] = Database
     histories: Histories = field(default_factory=Histories)
     tally: Tally = field(default_factory=Tally)
+    journal: Journal = field(default_factory=Journal)
     trust_file: Path | None = None
     """Which projects the person who runs the server trusts."""
     watcher: Watcher | None = None

@@ -68,6 +68,7 @@ from bullpen.system import paths
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
 from bullpen.system.shell_safety import is_known_read
+from bullpen.workspace.about import About
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.configuration import Configuration
 from bullpen.workspace.models import Models
@@ -157,6 +158,12 @@ class Workspace(Records):
                 questions=self._questions,
                 jobs=self._jobs,
                 net=Web(lambda: self._configuration.settings.tool_limits, surroundings.processes),
+                about=About(
+                    self._configuration,
+                    self._mcp,
+                    surroundings.journal,
+                    skips=lambda: self._permissions.skip,
+                ),
                 choices=self._choices,
                 waits=self._waits,
                 histories=surroundings.histories,

@@ -179,7 +179,8 @@ def use(home: Bullpen, secret: Canaries, said: dict[str, str]) -> None:
         "/asks",
     ):
         call("GET", path)
-    for wish in ("echo", "say 3", "run env", "run printenv", "run cat /proc/$PPID/environ", "reset"):
+    wishes = ("echo", "say 3", "run env", "run printenv", "run cat /proc/$PPID/environ", "reset")
+    for wish in (*wishes, "use bullpen_info", "use bullpen_logs"):
         done = stream.completion(client.prompt(session_id, wish))
         said[f"run {wish}"] = json.dumps(done)
     call("POST", "/config/provider-key", {**keys, "provider_id": "other"})
@@ -192,6 +193,9 @@ def use(home: Bullpen, secret: Canaries, said: dict[str, str]) -> None:
     call("POST", "/config/set", {"scope": 1, "key": "models", "value": secret("secret in a wrong field")})
     for path in ("/config", "", "/providers", f"/sessions/{session_id}/messages"):
         call("GET", path)
+    told = client.call("GET", f"/sessions/{session_id}/messages").text
+    missing = [words for words in ("[providers]", "serving on") if words not in told]
+    assert not missing, "the agent was told of the configuration and the log"
     call(
         "POST",
         f"/agent/sessions/{session_id}/shell",

@@ -5,6 +5,7 @@ It runs on a loop of its own in a thread, so that whoever drives the server may 
     say N            N words
     drip N           N words, one at a time, a little apart
     run COMMAND      one call of bash, and then "done"
+    use TOOL         one call of a tool that needs no arguments
     reset            the connection is cut in the middle of the answer, the first time; then "back"
     busy             503 with Retry-After, the first time; then "back"
     wrong            garbage instead of an event, then the end
@@ -82,12 +83,15 @@ class Model:
                 writer.write(HEAD + _chunk(_event({"content": "first"})))
                 await reader.read()  # Until the other side has had enough.
                 return False
-            case "run" if body["messages"][-1]["role"] != "tool":
-                arguments = json.dumps({"description": "soak", "command": rest})
+            case "run" | "use" if body["messages"][-1]["role"] != "tool":
+                name, given = (
+                    ("bash", {"description": "soak", "command": rest}) if verb == "run" else (rest, {})
+                )
+                arguments = json.dumps(given)
                 call = {"index": 0, "id": f"c{self.requests}", "type": "function"}
                 writer.write(HEAD)
                 await _say(
-                    writer, [{"tool_calls": [{**call, "function": {"name": "bash", "arguments": arguments}}]}]
+                    writer, [{"tool_calls": [{**call, "function": {"name": name, "arguments": arguments}}]}]
                 )
                 await _end(writer, "tool_calls")
             case _:
