@@ -118,6 +118,13 @@ def cut(text: str, limit_bytes: int, advice: str = "") -> tuple[str, bool]:
     return f"{kept}\n\n{note}", True
 
 
+def fenced(text: str, language: str = "") -> str:
+    """Within a fence that is longer than any in the text."""
+    longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
 def body_of(text: str) -> str:
     """The markup within the body, or all of it."""
     begin = _BODY.search(text)

@@ -189,6 +189,18 @@ def cargo(url: Url) -> str:
     return f"Careful, it carries {' and '.join(found)}, and all of it leaves this machine." if found else ""
 
 
+def cargo_of(query: str) -> str:
+    """The same for words that are sent to a search engine."""
+    found: list[str] = []
+    if len(query) > LONG_QUERY:
+        found.append(f"{len(query)} characters")
+    if _PACKED.search(query):
+        found.append("a long run that may be encoded data")
+    return (
+        f"Careful, the query has {' and '.join(found)}, and all of it leaves this machine." if found else ""
+    )
+
+
 def _looks_packed(segment: str) -> bool:
     """A title in an address has its words apart; hashes of forty digits, as of commits, are ordinary."""
     run = _PACKED.search(segment)

@@ -47,17 +47,9 @@ async def fetch(params: FetchParams, ctx: ToolContext) -> Outcome:
     text = await ctx.net.read(content, reply.content_type, form=params.format)
     text, is_cut = pages.cut(text, SHOWN_BYTES, "Use download and view for the rest.")
     if params.format == "markdown" and "html" in reply.content_type.lower():
-        text = _fenced(text)
+        text = pages.fenced(text, "markdown")
     return Outcome(
         content=text or "(The page is empty.)",
         metadata={"url": str(reply.url), "content_type": reply.content_type, "bytes": reply.size},
         is_cut=is_cut,
     )
-
-
-def _fenced(text: str) -> str:
-    """Within a fence that is longer than any in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}markdown\n{text}\n{fence}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bullpen.net.urls import Url, cargo
+from bullpen.net.urls import Url, cargo, cargo_of
 from bullpen.tools.base import Reach, ToolContext
 
 
@@ -51,3 +51,17 @@ class Way:
             path=self._path,
             reach=Reach(paths=self._paths, hosts=(url.authority,)),
         )
+
+
+async def ask_to_search(
+    ctx: ToolContext, what: str, query: str, *, host: str, params: Mapping[str, Any]
+) -> None:
+    """Before words leave for a search engine. Raises what `ToolContext.permit` raises."""
+    words = (f"{what} at {host} for: {query}", cargo_of(query))
+    await ctx.permit(
+        "search",
+        description=". ".join(word.rstrip(".") for word in words if word),
+        params=dict(params),
+        path=ctx.root,
+        reach=Reach(hosts=(host,)),
+    )
