@@ -200,8 +200,8 @@ class ContentChanged(Conflict):
 
     code = "content_changed"
 
-    def __init__(self) -> None:
-        super().__init__("the project's files have changed since they were shown; look at them again")
+    def __init__(self, what: str = "the project's files") -> None:
+        super().__init__(f"{what} have changed since they were shown; look at them again")
 
 
 class ChannelsDiffer(Conflict):

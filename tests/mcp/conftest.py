@@ -14,6 +14,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from bullpen.config.shape import McpServer
+from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
 from bullpen.schema.agent import McpInfo
 from bullpen.schema.events import McpEvent
@@ -35,7 +36,7 @@ def raw(behaviour: str, *args: str, **config: Any) -> McpServer:
     return McpServer(**{"command": sys.executable, "args": command, "timeout": 30, **config})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
 
@@ -70,7 +71,8 @@ class Room:
         self.tasks = tasks
         self.events: list[McpEvent] = []
         self._more = anyio.Event()
-        self.servers = McpServers(root=root, env=ENV, announce=self._hear, restart_delay_s=0, **options)
+        options = {"pins": PinBook(root / "state" / "mcp-pins.json"), "restart_delay_s": 0, **options}
+        self.servers = McpServers(root=root, env=ENV, announce=self._hear, **options)
 
     def _hear(self, event: McpEvent) -> None:
         self.events.append(event)
@@ -110,6 +112,14 @@ async def open_room(root: Path, **options: Any) -> AsyncIterator[Room]:
 @pytest.fixture
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     async with open_room(tmp_path) as room:
+        yield room
+
+
+@pytest.fixture(scope="module")
+async def probe(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Room]:
+    """A room with the probe in it, for tests that leave both as they were: a real server takes seconds to start."""
+    async with open_room(tmp_path_factory.mktemp("probe")) as room:
+        await room.started(probe=PROBE)
         yield room
 
 

@@ -33,3 +33,14 @@ def test_a_guessed_mark_takes_nobodys_name() -> None:
     mark.name("a", "b_c")
     guessed = names.name("a", mark.name("a_b", "c").removeprefix("mcp_a_"))
     assert names.name("a_b", "c") != guessed
+
+
+def test_a_name_belongs_to_the_server_that_it_begins_with() -> None:
+    """In whatever order they are asked for, and also where only the spelling is the same."""
+    names = ToolNames()
+    names.know(["a", "a_b", "x.y", "x_y"])
+    assert names.name("a", "b_c") != "mcp_a_b_c"
+    assert names.name("a_b", "c") == "mcp_a_b_c"
+    assert names.name("a", "c") == "mcp_a_c"
+    assert names.name("x.y", "z") != "mcp_x_y_z"
+    assert names.name("x_y", "z") == "mcp_x_y_z"

@@ -69,3 +69,17 @@ def test_circles_and_bombs_end() -> None:
     }
     bomb = {f"D{i}": {"anyOf": [{"$ref": f"#/$defs/D{i + 1}"}] * 10} for i in range(40)}
     assert len(str(property_of({"$ref": "#/$defs/D0"}, **{"$defs": bomb}))) < 200_000
+
+
+def test_what_cannot_be_seen_is_made_visible() -> None:
+    schema = {"properties": {"a\u200b": {"type": "string", "description": "x\u202ey", "default": ["\u2066"]}}}
+    assert parameters_of(schema)["properties"] == {
+        "a<U+200B>": {"type": "string", "description": "x<U+202E>y", "default": ["<U+2066>"]}
+    }
+
+
+def test_more_words_than_a_model_can_be_sent_are_left_out() -> None:
+    many = {f"p{n}": {"type": "string", "description": "x" * 1000} for n in range(100)}
+    found = parameters_of({"properties": many, "required": list(many)})
+    assert len(str(found)) < 80_000
+    assert found["properties"]["p0"] == many["p0"]

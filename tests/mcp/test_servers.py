@@ -57,18 +57,16 @@ async def test_a_server_is_connected_with_all_it_offers(room: Room) -> None:
     assert room.servers.instructions() == [("probe", "Say please.")]
 
 
-async def test_a_tool_is_called_after_permission(room: Room) -> None:
-    await room.started(probe=PROBE)
-    call = Call(room.root)
-    assert await room.call("mcp_probe_echo", call, text="hi", times=2) == Outcome(content="hi hi")
-    assert call.asked == [("execute", {"text": "hi", "times": 2}, room.root)]
+async def test_a_tool_is_called_after_permission(probe: Room) -> None:
+    call = Call(probe.root)
+    assert await probe.call("mcp_probe_echo", call, text="hi", times=2) == Outcome(content="hi hi")
+    assert call.asked == [("execute", {"text": "hi", "times": 2}, probe.root)]
     with pytest.raises(PermissionDenied):
-        await room.call("mcp_probe_echo", Call(room.root, allowed=False), text="hi")
+        await probe.call("mcp_probe_echo", Call(probe.root, allowed=False), text="hi")
 
 
-async def test_a_tool_is_described_for_a_model(room: Room) -> None:
-    await room.started(probe=PROBE)
-    echo = room.servers.tools()["mcp_probe_echo"]
+async def test_a_tool_is_described_for_a_model(probe: Room) -> None:
+    echo = probe.servers.tools()["mcp_probe_echo"]
     assert (echo.description, echo.effects, echo.params) == ("Say it again.", True, dict[str, Any])
     assert echo.schema == {
         "type": "object",
@@ -84,14 +82,13 @@ async def test_a_tool_is_described_for_a_model(room: Room) -> None:
     }
 
 
-async def test_results_are_failures_pictures_and_bounded_texts(room: Room) -> None:
-    await room.started(probe=PROBE)
+async def test_results_are_failures_pictures_and_bounded_texts(probe: Room) -> None:
     with pytest.raises(ToolFailed, match="the well is dry"):
-        await room.call("mcp_probe_fail")
-    assert await room.call("mcp_probe_image") == Outcome(
+        await probe.call("mcp_probe_fail")
+    assert await probe.call("mcp_probe_image") == Outcome(
         content="a picture\n[1 more image or recording left out]", data=PIXEL, mime_type="image/png"
     )
-    flood = await room.call("mcp_probe_flood", size=300_000)
+    flood = await probe.call("mcp_probe_flood", size=300_000)
     assert flood.content == "x" * 200_000 + "\n\n[… the other 100000 of 300000 bytes were left out]"
 
 
@@ -106,9 +103,8 @@ async def test_a_slow_tool_is_given_up_and_withdrawn(tmp_path: Path) -> None:
         await appears(mark)
 
 
-async def test_prompts_and_resources(room: Room) -> None:
-    await room.started(probe=PROBE)
-    assert room.servers.prompts() == [
+async def test_prompts_and_resources(probe: Room) -> None:
+    assert probe.servers.prompts() == [
         McpPrompt(
             id="probe:review",
             title="Review",
@@ -118,12 +114,12 @@ async def test_prompts_and_resources(room: Room) -> None:
             arguments=(McpPromptArgument(id="path", title="path", required=True),),
         )
     ]
-    assert await room.servers.get_prompt("probe", "review", {"path": "a.py"}) == "Please review a.py"
-    assert await room.servers.read_resource("probe", "note://today") == [
+    assert await probe.servers.get_prompt("probe", "review", {"path": "a.py"}) == "Please review a.py"
+    assert await probe.servers.read_resource("probe", "note://today") == [
         {"uri": "note://today", "mime_type": "text/plain", "text": "buy milk", "blob": ""}
     ]
     with pytest.raises(BullpenError, match=r"the MCP server 'probe' failed: .*nothing://here"):
-        await room.servers.read_resource("probe", "nothing://here")
+        await probe.servers.read_resource("probe", "nothing://here")
 
 
 async def test_unknown_servers_are_the_callers_mistake(room: Room) -> None:
@@ -139,9 +135,13 @@ async def test_unknown_servers_are_the_callers_mistake(room: Room) -> None:
 
 
 async def test_a_list_that_changes_is_read_again(room: Room) -> None:
+    """What is new in it waits until a person accepts it."""
     await room.started(probe=PROBE)
     await room.call("mcp_probe_grow")
     await room.until(lambda: room.events[-1].type == "tools_list_changed")
+    assert (room.events[-1].tool_count, room.events[-1].held_count) == (9, 1)
+    (changes,) = await room.servers.changes()
+    await room.servers.accept("probe", changes.fingerprint)
     assert room.events[-1].tool_count == 10
     assert (await room.call("mcp_probe_late")).content == "new"
 

@@ -13,6 +13,8 @@ from bullpen.schema.agent import (
     CatalogueProvider,
     ClientInfo,
     LspInfo,
+    McpChange,
+    McpChanges,
     McpInfo,
     McpPrompt,
     McpPromptArgument,
@@ -109,6 +111,14 @@ NOUNS: list[tuple[Any, str]] = [
             name="docs", state="connected", tool_count=1, prompt_count=2, resource_count=3, connected_at="t"
         ),
         '{"name":"docs","state":"connected","tool_count":1,"prompt_count":2,"resource_count":3,"connected_at":"t"}',
+    ),
+    (
+        McpInfo(name="docs", state="connected", held_count=2, connected_at="t"),
+        '{"name":"docs","state":"connected","held_count":2,"connected_at":"t"}',
+    ),
+    (
+        McpChanges(name="docs", fingerprint="f", changes=(McpChange(tool="t", kind="new", diff="+x"),)),
+        '{"name":"docs","fingerprint":"f","changes":[{"tool":"t","kind":"new","diff":"+x"}]}',
     ),
     (
         McpPrompt(

@@ -155,6 +155,9 @@ LATER: dict[str, Any] = {
     "mcp_get_prompt": "Filled in.",
     "mcp_read_resource": [{"uri": "u", "text": "t"}],
     "mcp_refresh": None,
+    "mcp_restart": None,
+    "mcp_changes": [nouns.McpChanges(name="docs", fingerprint="f")],
+    "mcp_accept": None,
     "mcp_auth": None,
     "mcp_docker": None,
 }

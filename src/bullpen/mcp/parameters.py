@@ -2,21 +2,28 @@
 
 Only `properties` and `required` are passed on. References are written out, because models do not follow them; a
 list of types becomes `anyOf`; an array says what its items are, if only that they may be anything. What a server
-sends may be huge, circular or nonsense: past MAX_NODES, and where it makes no sense, anything is allowed.
+sends may be huge, circular or nonsense: past MAX_NODES or MAX_BYTES, and where it makes no sense, anything is allowed.
+Characters that show nothing are made visible, so that a person who reads the words reads what the model does.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from bullpen.asks.display import visible
+
 MAX_NODES = 5_000
 """References that refer to each other twice per level would else grow without end."""
 
 MAX_DEPTH = 60
 
+MAX_BYTES = 64_000
+"""Of texts and values in one schema. It is sent with every request, so a large one costs each time."""
+
 _ONE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
 _MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_NESTING = _ONE | _MANY | _NAMED
 _DROPPED = frozenset({"$defs", "definitions", "$schema", "$id", "$comment"})
 
 
@@ -35,6 +42,7 @@ class _Rewriter:
     def __init__(self, root: Any) -> None:
         self.root = root
         self.left = MAX_NODES
+        self.left_bytes = MAX_BYTES
 
     def rewrite(self, node: Any, trail: tuple[str, ...], depth: int) -> dict[str, Any]:
         """`trail` holds the references that led here."""
@@ -47,9 +55,14 @@ class _Rewriter:
             target = None if reference in trail else self._look_up(reference)
             node = {**target, **beside} if isinstance(target, dict) else beside
             return self.rewrite(node, (*trail, reference), depth + 1)
-        return _plain_types(
-            {k: self._value(k, v, trail, depth + 1) for k, v in node.items() if k not in _DROPPED}
-        )
+        rewritten: dict[str, Any] = {}
+        for key, value in node.items():
+            if key in _DROPPED:
+                continue
+            kept = self._value(key, value, trail, depth + 1)
+            if self.left_bytes >= 0 or (key in _NESTING and kept is not None):
+                rewritten[visible(key)] = kept
+        return _plain_types(rewritten)
 
     def _value(self, key: str, value: Any, trail: tuple[str, ...], depth: int) -> Any:
         if key in _ONE and isinstance(value, dict):
@@ -57,7 +70,20 @@ class _Rewriter:
         if key in _MANY and isinstance(value, list):
             return [self.rewrite(each, trail, depth) for each in value]
         if key in _NAMED and isinstance(value, dict):
-            return {name: self.rewrite(each, trail, depth) for name, each in value.items()}
+            return {visible(name): self.rewrite(each, trail, depth) for name, each in value.items()}
+        return self._plain(value, depth)
+
+    def _plain(self, value: Any, depth: int) -> Any:
+        """A value as it stands, as far as it can be seen."""
+        self.left_bytes -= len(value) if isinstance(value, str) else 1
+        if self.left_bytes < 0 or depth > MAX_DEPTH:
+            return None
+        if isinstance(value, str):
+            return visible(value)
+        if isinstance(value, list):
+            return [self._plain(each, depth + 1) for each in value]
+        if isinstance(value, dict):
+            return {visible(name): self._plain(each, depth + 1) for name, each in value.items()}
         return value
 
     def _look_up(self, reference: str) -> Any:

@@ -15,14 +15,16 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from bullpen.asks.display import visible
 from bullpen.config.shape import McpServer
 from bullpen.errors import BadRequest, ToolFailed, ToolServerFailed
 from bullpen.mcp.connection import Kind
 from bullpen.mcp.names import ToolNames
 from bullpen.mcp.parameters import parameters_of
+from bullpen.mcp.pins import PinBook
 from bullpen.mcp.results import outcome_of, resource_content, shorten
 from bullpen.mcp.supervisor import LEAVE_S, Change, Supervisor, Surroundings
-from bullpen.schema.agent import McpInfo, McpPrompt, McpPromptArgument
+from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpPromptArgument
 from bullpen.schema.events import McpEvent
 from bullpen.system.clock import Clock, SystemClock
 from bullpen.tools.base import Outcome, Tool, ToolContext
@@ -48,6 +50,7 @@ class McpServers:
         root: Path,
         env: Mapping[str, str],
         announce: Callable[[McpEvent], None],
+        pins: PinBook,
         clock: Clock | None = None,
         call_timeout_s: float = CALL_S,
         restart_delay_s: float = RESTART_DELAY_S,
@@ -59,6 +62,7 @@ class McpServers:
             env=env,
             clock=clock or SystemClock(),
             restart_delay_s=restart_delay_s,
+            pins=pins,
             changed=self._on_change,
         )
         self._supervisors: dict[str, Supervisor] = {}
@@ -67,6 +71,7 @@ class McpServers:
         self._tools: dict[str, Tool] | None = None
         self._turned = anyio.Event()
         self._closed = False
+        self._tasks: TaskGroup | None = None
 
     async def reconcile(
         self, servers: Mapping[str, McpServer], errors: Mapping[str, str], tasks: TaskGroup
@@ -77,11 +82,13 @@ class McpServers:
         """
         if self._closed:
             return
+        self._tasks = tasks
         wanted = {**dict.fromkeys(errors, McpServer()), **servers}
         for name in self._supervisors.keys() - wanted.keys():
             self._drop(name)
+        self._names.know(wanted)
         for name in sorted(wanted):
-            self._set(name, wanted[name], errors.get(name, ""), tasks)
+            self._set(name, wanted[name], errors.get(name, ""))
 
     def states(self) -> dict[str, McpInfo]:
         return {name: supervisor.info() for name, supervisor in self._in_order()}
@@ -130,6 +137,26 @@ class McpServers:
         elif kind == "tools":
             raise _unknown(name)
 
+    async def changes(self) -> list[McpChanges]:
+        """What servers say and nobody has accepted, by server."""
+        found = [await supervisor.changes() for _, supervisor in self._in_order() if supervisor.guard.held]
+        return [each for each in found if each.changes]
+
+    async def accept(self, name: str, fingerprint: str) -> None:
+        """Let a server say what it says now. Raises `ContentChanged` when that is not what was seen, `BadRequest`."""
+        await self._known(name).accept(fingerprint)
+
+    def restart(self, name: str) -> None:
+        """End a server and start it again, alone. Raises `BadRequest` when there is none, or it is switched off."""
+        old = self._known(name)
+        if old.server.disabled:
+            raise BadRequest(
+                f"the MCP server {name!r} is disabled; 'bullpen mcp enable {name}' switches it on"
+            )
+        if old.config_error:
+            raise BadRequest(f"the MCP server {name!r} is not configured well: {old.config_error}")
+        self._replace(name, old.server, "")
+
     async def settled(self) -> None:
         """Until no server is starting."""
         while any(each.state == "starting" for each in self._supervisors.values()):
@@ -149,7 +176,7 @@ class McpServers:
     def _in_order(self) -> list[tuple[str, Supervisor]]:
         return sorted(self._supervisors.items())
 
-    def _set(self, name: str, server: McpServer, error: str, tasks: TaskGroup) -> None:
+    def _set(self, name: str, server: McpServer, error: str) -> None:
         old = self._supervisors.get(name)
         if old is not None:
             if old.server == server and old.config_error == error:
@@ -157,11 +184,17 @@ class McpServers:
             if not error and not old.config_error and _unfiltered(old.server) == _unfiltered(server):
                 old.filter(server)
                 return
+        self._replace(name, server, error)
+
+    def _replace(self, name: str, server: McpServer, error: str) -> None:
+        """Start it anew; whatever there was of that name ends first."""
+        old = self._supervisors.get(name)
+        if old is not None:
             self._leave(old)
         new = Supervisor(name, server, self._surroundings, error=error)
         self._supervisors[name] = new
-        if new.is_startable:
-            tasks.start_soon(new.run, old, name=f"MCP server {name}")
+        if new.is_startable and self._tasks is not None:
+            self._tasks.start_soon(new.run, old, name=f"MCP server {name}")
         self._on_change(new, "state_changed")
 
     def _drop(self, name: str) -> None:
@@ -183,18 +216,29 @@ class McpServers:
         turned, self._turned = self._turned, anyio.Event()
         turned.set()
 
-    async def _ask(self, name: str, request: Callable[[Any], Awaitable[Any]]) -> Any:
+    def _known(self, name: str) -> Supervisor:
         supervisor = self._supervisors.get(name)
         if supervisor is None:
             raise _unknown(name)
+        return supervisor
+
+    async def _ask(
+        self,
+        name: str,
+        request: Callable[[Any], Awaitable[Any]],
+        still: Callable[[Supervisor], None] = lambda _: None,
+    ) -> Any:
+        """`still` may object once the server is there, before it is asked."""
+        supervisor = self._known(name)
         connection = await supervisor.ready()
+        still(supervisor)
         try:
             return await connection.ask(request, timeout_s=self._call_timeout_s)
         except ToolServerFailed as exc:
             raise ToolServerFailed(f"the MCP server {name!r} failed: {exc}", is_lost=exc.is_lost) from exc
 
     def _tool(self, supervisor: Supervisor, offered: mcp_types.Tool) -> Tool:
-        server, own_name = supervisor.name, offered.name
+        server, own_name, mark = supervisor.name, offered.name, supervisor.guard.mark(offered.name)
 
         async def run(arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
             await ctx.permit(
@@ -203,12 +247,12 @@ class McpServers:
                 params=arguments,
                 path=ctx.root,
             )
-            return await self._call(server, own_name, arguments, supports_media=ctx.supports_images)
+            return await self._call(server, own_name, mark, arguments, supports_media=ctx.supports_images)
 
         description = offered.description or offered.title or own_name
         return Tool(
             name=self._names.name(server, own_name),
-            description=shorten(description, DESCRIPTION_BYTES),
+            description=shorten(visible(description), DESCRIPTION_BYTES),
             params=dict[str, Any],
             schema=parameters_of(offered.input_schema),
             run=run,
@@ -217,10 +261,17 @@ class McpServers:
         )
 
     async def _call(
-        self, server: str, tool: str, arguments: dict[str, Any], *, supports_media: bool
+        self, server: str, tool: str, mark: str, arguments: dict[str, Any], *, supports_media: bool
     ) -> Outcome:
+        def still(supervisor: Supervisor) -> None:
+            if not supervisor.guard.lets(tool, mark):
+                raise ToolFailed(
+                    f"{tool} of the MCP server {server!r} says something else now than when it was offered, so it was "
+                    f"not called. A person has to look at it: bullpen mcp accept {server}"
+                )
+
         try:
-            result = await self._ask(server, lambda client: client.call_tool(tool, arguments))
+            result = await self._ask(server, lambda client: client.call_tool(tool, arguments), still)
         except ToolServerFailed as exc:
             doubt = "; whether the call had an effect is not known" if exc.is_lost else ""
             raise ToolFailed(f"{exc}{doubt}") from exc

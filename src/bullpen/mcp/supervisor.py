@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import msgspec
 
+from bullpen.asks.display import visible
 from bullpen.config.shape import McpServer
 from bullpen.errors import BadRequest, ToolServerFailed, ToolServerNotStarted
 from bullpen.mcp.connection import (
@@ -28,9 +29,11 @@ from bullpen.mcp.connection import (
     load_library,
     reason_of,
 )
+from bullpen.mcp.guard import Guard
+from bullpen.mcp.pins import PinBook
 from bullpen.mcp.remote import Remote
 from bullpen.mcp.results import shorten
-from bullpen.schema.agent import ZERO_TIME, McpInfo, rfc3339
+from bullpen.schema.agent import ZERO_TIME, McpChanges, McpInfo, rfc3339
 from bullpen.schema.events import McpEvent
 from bullpen.system.clock import Clock
 
@@ -72,6 +75,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     clock: Clock
     restart_delay_s: float
+    pins: PinBook
     changed: Callable[[Supervisor, Change], None]
 
 
@@ -97,7 +101,8 @@ class Supervisor:
         self.tools: list[Tool] = []
         self.prompts: list[Prompt] = []
         self.resources: list[Resource] = []
-        self.instructions = ""
+        self.guard = Guard(surroundings.pins, name, server)
+        self._instructions = ""
         self._with = surroundings
         self._scope = anyio.CancelScope()
         self._stopped = False
@@ -133,6 +138,7 @@ class Supervisor:
             tool_count=len(self.offered_tools()),
             prompt_count=len(self.prompts),
             resource_count=len(self.resources),
+            held_count=len(self.guard.held),
             connected_at=self._connected_at,
         )
 
@@ -145,12 +151,39 @@ class Supervisor:
             tool_count=len(self.offered_tools()),
             prompt_count=len(self.prompts),
             resource_count=len(self.resources),
+            held_count=len(self.guard.held),
         )
 
     def offered_tools(self) -> list[Tool]:
-        """The tools that the configuration lets through."""
+        """The tools that the configuration lets through, and that say what was accepted."""
         allowed, denied = self.server.enabled_tools, self.server.disabled_tools
-        return [t for t in self.tools if (not allowed or t.name in allowed) and t.name not in denied]
+        return [
+            tool
+            for tool in self.tools
+            if (not allowed or tool.name in allowed)
+            and tool.name not in denied
+            and self.guard.lets(tool.name)
+        ]
+
+    @property
+    def instructions(self) -> str:
+        """What the server wants the model to know, if that was accepted."""
+        if not self._instructions or not self.guard.lets_instructions:
+            return ""
+        return shorten(visible(self._instructions), INSTRUCTIONS_BYTES)
+
+    async def changes(self) -> McpChanges:
+        """What waits for a person; announces it when they have accepted it elsewhere."""
+        before = self.guard.held
+        found = await self.guard.changes()
+        if self.guard.held != before:
+            self._announce("tools_list_changed")
+        return found
+
+    async def accept(self, fingerprint: str) -> None:
+        """Raises `ContentChanged`, `ConfigError`."""
+        await self.guard.accept(fingerprint)
+        self._announce("tools_list_changed")
 
     def filter(self, server: McpServer) -> None:
         """Take over a configuration that differs in what it lets through, and in nothing else."""
@@ -216,7 +249,8 @@ class Supervisor:
 
     async def _rest(self, state: State, why: str) -> None:
         """In error, until somebody wants it again."""
-        self.tools, self.prompts, self.resources, self.instructions = [], [], [], ""
+        self.tools, self.prompts, self.resources, self._instructions = [], [], [], ""
+        self.guard = Guard(self._with.pins, self.name, self.server)
         self._told = anyio.Event()
         self._turn(state, why)
         await self._told.wait()
@@ -277,13 +311,14 @@ class Supervisor:
 
     async def _greet(self, connection: Connection) -> None:
         """Read what has to be known before the server counts as connected."""
-        self.tools = await connection.tools()
+        tools, self._instructions = _distinct(await connection.tools()), connection.instructions
+        await self.guard.look(tools, self._instructions)
+        self.tools = tools
         try:
             self.prompts = await connection.prompts()
         except ToolServerFailed as exc:
             log.warning("the prompts of the MCP server %s cannot be listed: %s", self.name, exc)
             self.prompts = []
-        self.instructions = shorten(connection.instructions, INSTRUCTIONS_BYTES)
 
     async def _hold(self, connection: Connection) -> None:
         self._connection = connection
@@ -313,7 +348,13 @@ class Supervisor:
     async def _read(self, connection: Connection, kind: Kind) -> None:
         """Only a list that is another one now is announced."""
         found: list[Any] = await getattr(connection, kind)()
-        if self._connection is connection and found != getattr(self, kind):
+        if kind == "tools":
+            found = _distinct(found)
+        if self._connection is not connection or found == getattr(self, kind):
+            return
+        if kind == "tools":
+            await self.guard.look(found, self._instructions)
+        if self._connection is connection:
             setattr(self, kind, found)
             self._announce(_CHANGE_OF[kind])
 
@@ -345,3 +386,8 @@ class Supervisor:
             if len(secret) >= 6:
                 why = why.replace(secret, "[hidden]")
         return shorten(why, ERROR_BYTES)
+
+
+def _distinct(tools: list[Tool]) -> list[Tool]:
+    """One tool per name, the first: a second one would be called in its place."""
+    return list({tool.name: tool for tool in reversed(tools) if tool.name}.values())[::-1]

@@ -158,7 +158,26 @@ class McpInfo(Wire, frozen=True, kw_only=True):
     tool_count: int = 0
     prompt_count: int = 0
     resource_count: int = 0
+    held_count: int = 0
+    """Tools, and instructions, that wait until a person accepts what they say now."""
     connected_at: str
+
+
+class McpChange(Wire, frozen=True, kw_only=True):
+    """Something that a server says and nobody has accepted. `diff` compares it with what was accepted."""
+
+    tool: str = ""
+    kind: Literal["new", "changed", "instructions"]
+    diff: str
+    warnings: tuple[str, ...] = ()
+
+
+class McpChanges(Wire, frozen=True, kw_only=True):
+    """All that is held back of one server; accepting it takes the `fingerprint`."""
+
+    name: str
+    fingerprint: str = ""
+    changes: tuple[McpChange, ...] = ()
 
 
 class McpPromptArgument(Wire, frozen=True, kw_only=True):

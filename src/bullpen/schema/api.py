@@ -311,6 +311,13 @@ class McpName(Wire, frozen=True, kw_only=True):
     name: str = ""
 
 
+class McpAccept(Wire, frozen=True, kw_only=True):
+    """The `fingerprint` is that of what was seen."""
+
+    name: str = ""
+    fingerprint: str = ""
+
+
 class McpGetPrompt(Wire, frozen=True, kw_only=True):
     client_id: str = ""
     prompt_id: str = ""

@@ -87,6 +87,7 @@ class McpEvent(Wire, frozen=True, kw_only=True):
     tool_count: int = 0
     prompt_count: int = 0
     resource_count: int = 0
+    held_count: int = 0
 
 
 class UpdateAvailable(Wire, frozen=True, kw_only=True):

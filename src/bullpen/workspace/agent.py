@@ -69,7 +69,9 @@ class ConfiguredAgent:
         return await self._provide(self.settings.providers[provider_id])
 
     def tools(self) -> Mapping[str, Tool]:
-        return {**self._mcp.tools(), **self._tools}
+        """Ours come last, so that no server takes the place of one."""
+        outside = {n: t for n, t in self._mcp.tools().items() if n not in self.settings.disabled_tools}
+        return {**outside, **self._tools}
 
     async def prepare(self, *, interactive: bool) -> None:
         """A run that nobody watches waits for the outside tool servers; a person does not want to."""

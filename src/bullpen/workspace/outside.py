@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from bullpen.errors import BadRequest, LanguageServerNotFound
 from bullpen.mcp.servers import McpServers
-from bullpen.schema.agent import LspInfo, McpInfo, McpPrompt
-from bullpen.schema.api import McpGetPrompt, McpReadResource
+from bullpen.schema.agent import LspInfo, McpChanges, McpInfo, McpPrompt
+from bullpen.schema.api import McpAccept, McpGetPrompt, McpReadResource
 
 
 class OutsideServers:
@@ -46,6 +46,15 @@ class OutsideServers:
 
     async def mcp_refresh(self, kind: Literal["tools", "prompts", "resources"], name: str) -> None:
         await self._mcp.refresh(kind, name)
+
+    async def mcp_restart(self, name: str) -> None:
+        self._mcp.restart(name)
+
+    async def mcp_changes(self) -> list[McpChanges]:
+        return await self._mcp.changes()
+
+    async def mcp_accept(self, body: McpAccept) -> None:
+        await self._mcp.accept(body.name, body.fingerprint)
 
     def mcp_pending_auth(self) -> list[dict[str, str]]:
         return []

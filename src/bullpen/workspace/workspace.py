@@ -26,6 +26,7 @@ from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
+from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
 from bullpen.net.web import Web
 from bullpen.schema import agent as nouns
@@ -104,7 +105,9 @@ class Workspace(Records):
         self._tasks = tasks
         self._tool_env: dict[str, str] = {}
         """What commands and outside servers see; follows the configuration."""
-        self._mcp = McpServers(root=opening.root, env=self._tool_env, announce=self._announce)
+        state = surroundings.trust_file.parent if surroundings.trust_file else store.directory
+        pins = PinBook(state / "mcp-pins.json")
+        self._mcp = McpServers(root=opening.root, env=self._tool_env, announce=self._announce, pins=pins)
         self.outside = OutsideServers(self._mcp)
         self._configuration = Configuration(
             workspace=opening.id,
@@ -131,7 +134,11 @@ class Workspace(Records):
             skip=opening.yolo,
             allowed=lambda: self._configuration.settings.allowed_tools,
             configured=lambda: self._configuration.settings.permission_rules,
-            guarded=(store.directory, *((surroundings.trust_file,) if surroundings.trust_file else ())),
+            guarded=(
+                store.directory,
+                pins.file,
+                *((surroundings.trust_file,) if surroundings.trust_file else ()),
+            ),
         )
         self.models = Models(
             settings=lambda: self._configuration.settings,

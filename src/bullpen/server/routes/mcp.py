@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bullpen.schema.agent import McpInfo, McpPrompt
-from bullpen.schema.api import McpGetPrompt, McpName, McpReadResource, PromptText
+from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt
+from bullpen.schema.api import McpAccept, McpGetPrompt, McpName, McpReadResource, PromptText
 from bullpen.schema.wire import Wire
 from bullpen.server.routing import get, post
 
@@ -61,6 +61,24 @@ async def refresh_mcp_resources(workspace: Workspace | None, body: McpName) -> N
     """Ask a tool server for its resources again."""
     if workspace:
         await workspace.outside.mcp_refresh("resources", body.name)
+
+
+@post("/v1/workspaces/{workspace_id}/mcp/restart", access="admin")
+async def restart_mcp(workspace: Workspace, body: McpName) -> None:
+    """End one tool server and start it again."""
+    await workspace.outside.mcp_restart(body.name)
+
+
+@get("/v1/workspaces/{workspace_id}/mcp/changes", access="watch")
+async def list_mcp_changes(workspace: Workspace) -> list[McpChanges]:
+    """Show what tool servers say and nobody has accepted, with the difference to what was accepted."""
+    return await workspace.outside.mcp_changes()
+
+
+@post("/v1/workspaces/{workspace_id}/mcp/accept", access="admin")
+async def accept_mcp_changes(workspace: Workspace, body: McpAccept) -> None:
+    """Accept what a tool server says now, as it was seen."""
+    await workspace.outside.mcp_accept(body)
 
 
 @get("/v1/workspaces/{workspace_id}/mcp/pending-auth", access="watch")
