@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from bench import charts, costs, driver, engine, profile, results, sittings, targets
+from bench import charts, costs, driver, engine, profile, results, sittings, targets, tools
 from bench.errors import BenchError
 from bench.progress import Progress
 from bench.sittings import Sitting
@@ -31,6 +31,7 @@ Examples:
   BULLPEN_BENCH_PEER=/usr/bin/crush ./bench/run   the peer is measured too, instead of taking its kept figures
   ./bench/run profile                             where the CPU goes while an answer streams
   ./bench/run engine                              one turn by itself: per token, per call, memory, start
+  ./bench/run tools                               fifty calls of each tool, and a tree of 100,000 files beside ripgrep
 
 \b
 Suites:
@@ -135,6 +136,18 @@ def engine_command() -> None:
     finally:
         progress.end()
     click.echo(f"\n{engine.table(figures)}")
+
+
+@bench.command("tools")
+def tools_command() -> None:
+    """Show what a call of each tool takes, and how long searches of a large tree take beside ripgrep alone."""
+    progress = Progress(sys.stderr, 60)
+    progress.step("building the driver")
+    try:
+        figures = tools.measure(driver.ready(), progress)
+    finally:
+        progress.end()
+    click.echo(f"\n{tools.table(figures)}")
 
 
 def measured(suites: Sequence[str], repeat: int, directory: Path) -> Sitting:

@@ -5,34 +5,21 @@ The driver measures many clients; here is one client and one turn, so that what 
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
-import os
-import re
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 from bench.driver import Driver
-from bench.errors import BenchError
 from bench.progress import Progress
+from bench.room import Server, model_of, server_before
 from bench.targets import aligned
 
 TOKENS = 100_000
 CALLS = 50
 STARTS = 5
-PATIENCE_S = 300.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -47,109 +34,13 @@ class Figures:
     """Before the long answer, at each tenth of it, and at its end."""
 
 
-class Server:
-    """This checkout's server, one workspace with a model of the driver's, and one client on its stream."""
-
-    def __init__(self, home: Path, model: str) -> None:
-        self._socket = str(home / "s.sock")
-        (home / "c/bullpen").mkdir(parents=True)
-        (home / "r").mkdir(mode=0o700)
-        self.root = home / "w"
-        self.root.mkdir()
-        (home / "c/bullpen/bullpen.json").write_text(json.dumps(_config(model)))
-        directories = {
-            "HOME": home,
-            "XDG_CONFIG_HOME": home / "c",
-            "XDG_DATA_HOME": home / "d",
-            "XDG_STATE_HOME": home / "d",
-            "XDG_RUNTIME_DIR": home / "r",
-            "TMPDIR": home,
-        }
-        env = {"PATH": os.environ["PATH"], **{name: str(place) for name, place in directories.items()}}
-        bullpen = str(Path(sys.prefix) / "bin/bullpen")
-        began = time.perf_counter()
-        self.process = subprocess.Popen(
-            [bullpen, "server", "--host", f"unix://{self._socket}"],
-            env=env,
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self._until_healthy()
-        self.healthy_ms = (time.perf_counter() - began) * 1000
-        self._ends: dict[str, threading.Event] = {}
-
-    def _until_healthy(self) -> None:
-        ends = time.monotonic() + 30
-        while time.monotonic() < ends and self.process.poll() is None:
-            try:
-                self.call("GET", "/health")
-            except OSError:
-                time.sleep(0.002)
-            else:
-                return
-        raise BenchError("the server does not answer")
-
-    def attach(self) -> None:
-        client = str(uuid4())
-        opened = self.call("POST", "/workspaces", {"path": str(self.root), "yolo": True, "client_id": client})
-        self._url = f"/workspaces/{opened['id']}"
-        stream = self._connect()
-        stream.request("GET", f"/v1{self._url}/events?client_id={client}&deltas=1")
-        threading.Thread(target=self._read, args=(stream.getresponse(),), daemon=True).start()
-
-    def turn(self, prompt: str) -> float:
-        """A turn in a session of its own; gives back how long it took, in seconds."""
-        session = self.call("POST", f"{self._url}/sessions", {"title": "bench"})["id"]
-        run_id = str(uuid4())
-        ended = self._ends[run_id] = threading.Event()
-        began = time.perf_counter()
-        self.call("POST", f"{self._url}/agent", {"session_id": session, "prompt": prompt, "run_id": run_id})
-        if not ended.wait(PATIENCE_S):
-            raise BenchError("the turn does not end")
-        return time.perf_counter() - began
-
-    def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) / 1024
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        connection = self._connect()
-        content = None if body is None else json.dumps(body)
-        connection.request(method, f"/v1{path}", content, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        if answer.status >= 300:
-            raise BenchError(f"{method} {path}: {answer.status} {text[:200]!r}")
-        return json.loads(text) if text.strip() else None
-
-    def _connect(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection("x")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(self._socket)
-        return connection
-
-    def _read(self, stream: http.client.HTTPResponse) -> None:
-        for line in stream:
-            if line.startswith(b"data:") and b'"run_complete"' in line:
-                ended = self._ends.get(json.loads(line[5:])["payload"]["payload"]["run_id"])
-                if ended is not None:
-                    ended.set()
-
-
 def measure(driver: Driver, progress: Progress) -> Figures:
     figures = Figures()
     progress.step("starts")
     bullpen = str(Path(sys.prefix) / "bin/bullpen")
     figures.version_ms = _quickest_ms([bullpen, "--version"])
     figures.python_ms = _quickest_ms([sys.executable, "-c", ""])
-    with _model(driver) as model, _server(model) as server:
+    with model_of(driver) as model, server_before(model) as server:
         figures.healthy_ms = server.healthy_ms
         server.attach()
         server.turn("BENCH[tokens=10 rate=0]")
@@ -182,16 +73,11 @@ def _long_answer(server: Server, figures: Figures) -> None:
 
 
 def _tool_calls(server: Server, figures: Figures) -> None:
-    """The model's own time is what the same number of answers without a call takes."""
     file = server.root / "f.txt"
     file.write_text("hello\n" * 20)
-    wanted = json.dumps({"file_path": str(file)})[:-1] + ', "offset": %d}'
-    arguments = base64.urlsafe_b64encode(wanted.encode()).rstrip(b"=").decode()
-    without_s = min(server.turn("BENCH[tokens=5 rate=0]") for _ in range(3))
     before = server.cpu_s()
-    took_s = server.turn(f"BENCH[tokens=5 rate=0 tools={CALLS} tool=view args={arguments}]")
+    figures.call_ms = server.call_s("view", f'{{"file_path": "{file}", "offset": %d}}', CALLS) * 1000
     figures.call_cpu_ms = (server.cpu_s() - before) / CALLS * 1000
-    figures.call_ms = (took_s - without_s) / CALLS * 1000
 
 
 def table(figures: Figures) -> str:
@@ -221,48 +107,3 @@ def _quickest_ms(command: list[str]) -> float:
         return time.perf_counter() - began
 
     return min(once() for _ in range(STARTS)) * 1000
-
-
-@contextmanager
-def _model(driver: Driver) -> Iterator[str]:
-    with subprocess.Popen(
-        [driver.home / "bin/fake_llm", "-listen", "127.0.0.1:0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"127\.0\.0\.1:\d+", process.stdout.readline())
-            if found is None:
-                raise BenchError("the driver's model does not say where it listens")
-            yield found[0]
-        finally:
-            process.kill()
-
-
-@contextmanager
-def _server(model: str) -> Iterator[Server]:
-    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as home:
-        server = Server(Path(home), model)
-        try:
-            yield server
-        finally:
-            server.process.terminate()
-            server.process.wait()
-
-
-def _config(model: str) -> dict[str, Any]:
-    chosen = {"provider": "bench", "model": "m"}
-    return {
-        "options": {"disable_default_providers": True},
-        "providers": {
-            "bench": {
-                "type": "openai-compat",
-                "base_url": f"http://{model}/v1",
-                "api_key": "x",
-                "models": [{"id": "m", "context_window": 10_000_000, "default_max_tokens": 1_000_000}],
-            }
-        },
-        "models": {"large": chosen, "small": chosen},
-    }

@@ -29,10 +29,28 @@ class Glob:
             [None if part == "**" else _Name(part) for part in each.split("/") if part not in {"", "."}]
             for each in expand(pattern)
         ]
+        self._within: dict[str, list[set[int]]] = {}
+        """How far each alternative has come behind a directory: many paths begin alike."""
 
     def matches(self, path: str) -> bool:
-        names = path.split("/")
-        return any(_matches(names, parts) for parts in self._alternatives)
+        directory, _, name = path.rpartition("/")
+        return any(
+            len(parts) in _further(places, name, parts)
+            for places, parts in zip(self._behind(directory), self._alternatives, strict=True)
+            if places
+        )
+
+    def _behind(self, directory: str) -> list[set[int]]:
+        known = self._within.get(directory)
+        if known is None:
+            known = [_closed({0}, parts) for parts in self._alternatives]
+            for name in directory.split("/") if directory else ():
+                known = [
+                    _further(places, name, parts)
+                    for places, parts in zip(known, self._alternatives, strict=True)
+                ]
+            self._within[directory] = known
+        return known
 
 
 class _Name:
@@ -42,25 +60,20 @@ class _Name:
         self.match = re.compile(fnmatch.translate(pattern)).match
 
 
-def _matches(names: list[str], parts: list[_Name | None]) -> bool:
-    """All places in the pattern that the names so far may have led to, as an automaton does."""
-    places = _closed({0}, parts)
-    for name in names:
-        is_hidden = name.startswith(".")
-        further: set[int] = set()
-        for place in places:
-            if place == len(parts):
-                continue
-            part = parts[place]
-            if part is None:
-                if not is_hidden:
-                    further.add(place)
-            elif is_hidden == part.is_hidden and part.match(name):
-                further.add(place + 1)
-        places = _closed(further, parts)
-        if not places:
-            return False
-    return len(parts) in places
+def _further(places: set[int], name: str, parts: list[_Name | None]) -> set[int]:
+    """All places in the pattern that one more name may lead to, as an automaton does."""
+    is_hidden = name.startswith(".")
+    further: set[int] = set()
+    for place in places:
+        if place == len(parts):
+            continue
+        part = parts[place]
+        if part is None:
+            if not is_hidden:
+                further.add(place)
+        elif is_hidden == part.is_hidden and part.match(name):
+            further.add(place + 1)
+    return _closed(further, parts)
 
 
 def _closed(places: set[int], parts: list[_Name | None]) -> set[int]:

@@ -71,7 +71,7 @@ def _metadata(files: list[Seen], is_cut: bool) -> dict[str, Any]:
 
 def _sorted(place: Place, found: Findings, wanted: Glob) -> list[Seen]:
     *whole, _ = found.output.split(b"\0")
-    names = (searching.below(place, name) for name in whole)
+    names = map(searching.below(place), whole)
     return searching.newest_first(place.real, (name for name in names if name and wanted.matches(name)))
 
 

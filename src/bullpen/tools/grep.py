@@ -144,9 +144,10 @@ def _hits(place: Place, found: Findings, wanted: Glob | None) -> dict[str, list[
     """Lines by the names of their files; what is not in that form, such as a note about a binary file, is no line."""
     hits: dict[str, list[_Hit]] = {}
     lines = found.output.split(b"\n")
+    below = searching.below(place)
     for line in lines[:-1]:
         parsed = _LINE.fullmatch(line)
-        name = searching.below(place, parsed[1]) if parsed else None
+        name = below(parsed[1]) if parsed else None
         if parsed is None or name is None or (wanted and not wanted.matches(name or Path(place.real).name)):
             continue
         hits.setdefault(name, []).append(_Hit(int(parsed[2]), int(parsed[3]), int(parsed[4]), parsed[5]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,15 +84,26 @@ def options(place: Place, pattern: str) -> list[str]:
 
 def target(place: Place) -> list[str]:
     """The last words of the command: behind the dashes nothing is an option."""
-    return ["--", os.path.join(".", place.target)]
+    return ["--", _top(place)]
 
 
-def below(place: Place, name: bytes) -> str | None:
-    """A name that ripgrep gave, from the place where the search began; "" for the place itself."""
-    relative = os.path.relpath(os.path.normpath(os.fsdecode(name)), place.target)
-    if relative == ".":
-        return ""
-    return None if relative == ".." or relative.startswith("../") else relative
+def _top(place: Place) -> str:
+    """What ripgrep is given, and what all that it finds begins with."""
+    return "." if place.target == "." else f"./{place.target}"
+
+
+def below(place: Place) -> Callable[[bytes], str | None]:
+    """Reads a name that ripgrep gave, from the place where the search began; "" is the place itself."""
+    top = _top(place)
+    inside = f"{top}/"
+
+    def read(name: bytes) -> str | None:
+        found = os.fsdecode(name)
+        if found.startswith(inside):
+            return found[len(inside) :]
+        return "" if found == top else None
+
+    return read
 
 
 class Seen(NamedTuple):
