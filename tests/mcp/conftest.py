@@ -14,6 +14,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from bullpen.config.shape import McpServer
+from bullpen.mcp.logins import LoginBook
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
 from bullpen.schema.agent import McpInfo
@@ -71,7 +72,13 @@ class Room:
         self.tasks = tasks
         self.events: list[McpEvent] = []
         self._more = anyio.Event()
-        options = {"pins": PinBook(root / "state" / "mcp-pins.json"), "restart_delay_s": 0, **options}
+        self.state_dir = root / "state"
+        options = {
+            "pins": PinBook(self.state_dir / "mcp-pins.json"),
+            "logins": LoginBook(self.state_dir / "mcp-logins.json"),
+            "restart_delay_s": 0,
+            **options,
+        }
         self.servers = McpServers(root=root, env=ENV, announce=self._hear, **options)
 
     def _hear(self, event: McpEvent) -> None:

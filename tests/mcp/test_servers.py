@@ -337,7 +337,7 @@ async def test_a_server_elsewhere_that_wants_a_sign_in(room: Room) -> None:
         await room.started(far=McpServer(type="http", url=f"http://127.0.0.1:{port}/mcp", timeout=30))
         tasks.cancel_scope.cancel()
     assert room.state("far").state == "needs auth"
-    assert "the server wants a sign-in (HTTP status 401)" in room.state("far").error
+    assert room.state("far").error == "a login is needed: bullpen mcp login far"
 
 
 async def _listens(port: int) -> None:

@@ -159,6 +159,7 @@ LATER: dict[str, Any] = {
     "mcp_changes": [nouns.McpChanges(name="docs", fingerprint="f")],
     "mcp_accept": None,
     "mcp_auth": None,
+    "mcp_logout": True,
     "mcp_docker": None,
 }
 

@@ -324,6 +324,7 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     (f"GET {W}/mcp/pending-auth", None, '[{"name":"docs","url":"https://sign.in"}]', ("mcp_pending_auth",)),
     (f"GET {W}/mcp/auth-url?name=docs", None, '{"auth_url":"https://sign.in"}', ("mcp_auth_url", "docs")),
     (f"POST {W}/mcp/auth", {"name": "docs"}, "{}", ("mcp_auth", "docs")),
+    (f"POST {W}/mcp/logout", {"name": "docs"}, '{"was_signed_in":true}', ("mcp_logout", "docs")),
     (f"POST {W}/mcp/docker/enable", None, "", ("mcp_docker", {"enabled": True})),
     (f"POST {W}/mcp/docker/disable", None, "", ("mcp_docker", {"enabled": False})),
 ]

@@ -246,13 +246,13 @@ class McpServer(Section, frozen=True, kw_only=True):
     disabled: Annotated[bool, restricts("List it, but do not start it.")] = False
     enabled_tools: Annotated[tuple[str, ...], restricts("Only these of its tools; empty is all.")] = ()
     disabled_tools: Annotated[tuple[str, ...], restricts("Not these of its tools.")] = ()
-    oauth: Annotated[bool, later("Sign in with OAuth.")] = False
-    oauth_client_id: Annotated[
-        str, says("A client that was registered beforehand.", expanded=True, later=True)
-    ] = ""
-    oauth_client_secret: Annotated[str, says("Its secret.", expanded=True, later=True)] = ""
-    oauth_callback_port: Annotated[int, Meta(ge=0, le=65535), later("A fixed port for the redirect.")] = 0
-    oauth_token: Annotated[dict[str, Any], says("Written by Bullpen.", machine=True)] = {}
+    oauth: Annotated[bool, says("A person logs in to it, so it may take longer to answer.")] = False
+    oauth_client_id: Annotated[str, expanded("A client that was registered there beforehand.")] = ""
+    oauth_client_secret: Annotated[str, expanded("Its secret.")] = ""
+    oauth_callback_port: Annotated[
+        int, Meta(ge=0, le=65535), says("A fixed port for the way back from a login.")
+    ] = 0
+    oauth_token: Annotated[dict[str, Any], says("Not used: `bullpen mcp login` keeps logins elsewhere.")] = {}
 
     def __repr__(self) -> str:
         """Without what may be secret."""

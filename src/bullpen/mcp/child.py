@@ -54,6 +54,8 @@ LAST_WORDS_S = 0.25
 class Child:
     """One run of a server. `streams` starts it and ends it; `story` tells how it went."""
 
+    needs_auth = False
+
     def __init__(self, command: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
         self._command = command
         self._args = args

@@ -19,6 +19,7 @@ from bullpen import __version__
 from bullpen.config.shape import McpServer
 from bullpen.errors import ToolServerFailed, ToolServerNotStarted
 from bullpen.mcp.child import Child
+from bullpen.mcp.logins import LoginBook
 from bullpen.mcp.remote import Remote
 
 if TYPE_CHECKING:
@@ -44,13 +45,18 @@ LISTEN_AGAIN_S = 10.0
 class Line(Protocol):
     """How messages get to a server and back."""
 
+    @property
+    def needs_auth(self) -> bool:
+        """Whether its last word was that somebody has to log in."""
+        ...
+
     def streams(self) -> Transport: ...
     def story(self) -> str:
         """What is known about its end; empty when there is nothing to tell."""
         ...
 
 
-def line_to(server: McpServer, *, root: Path, env: Mapping[str, str]) -> Child | Remote:
+def line_to(server: McpServer, *, root: Path, env: Mapping[str, str], logins: LoginBook) -> Child | Remote:
     """Raises `ToolServerNotStarted` when the configuration does not say how to reach the server."""
     if server.type == "stdio":
         if not server.command:
@@ -58,7 +64,7 @@ def line_to(server: McpServer, *, root: Path, env: Mapping[str, str]) -> Child |
         return Child(server.command, server.args, cwd=root, env={**env, **server.env})
     if not server.url:
         raise ToolServerNotStarted("no url is configured")
-    return Remote(server.type, server.url, server.headers)
+    return Remote(server, logins)
 
 
 async def load_library() -> None:
@@ -69,8 +75,9 @@ async def load_library() -> None:
 class Connection:
     """An open connection. Its requests may come from any task."""
 
-    def __init__(self, client: Client, lost: anyio.Event) -> None:
+    def __init__(self, client: Client, line: Line, lost: anyio.Event) -> None:
         self._client = client
+        self._line = line
         self.lost = lost
         self.instructions = client.instructions or ""
 
@@ -97,7 +104,7 @@ class Connection:
             with _translated(), anyio.fail_after(timeout_s):
                 return await request(self._client)
         except ToolServerFailed as exc:
-            if exc.is_lost:
+            if exc.is_lost or self._line.needs_auth:
                 self.lost.set()
             raise
         except TimeoutError as exc:
@@ -169,7 +176,7 @@ async def connected(line: Line, mode: str, changed: Callable[[Kind], None]) -> A
     async with Client(
         _watched(line.streams(), lost), mode=mode, cache=None, client_info=us, message_handler=heard
     ) as client:
-        yield Connection(client, lost)
+        yield Connection(client, line, lost)
 
 
 _CHANGES: dict[str, Kind] = {f"notifications/{kind}/list_changed": kind for kind in KINDS}

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+
+from bullpen.config.shape import McpServer
+from bullpen.mcp.logins import LoginBook, can_log_in, is_private, login_key
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client import Transport
     from mcp.client._transport import TransportStreams
 
-REQUEST_S = 30.0
-
-SILENCE_S = 300.0
-"""How long an open answer may be silent."""
-
 
 class Remote:
     """One connection to a server elsewhere. `streams` opens and closes it; `story` tells how it went."""
 
-    def __init__(self, kind: str, url: str, headers: Mapping[str, str]) -> None:
-        self._kind = kind
-        self._url = url
-        self._headers = {name: value for name, value in headers.items() if value}
+    def __init__(self, server: McpServer, logins: LoginBook) -> None:
+        self._server = server
+        self._logins = logins
         self._refusal = 0
         self.needs_auth = False
 
     def story(self) -> str:
-        if self.needs_auth:
-            return "the server wants a sign-in (HTTP status 401)"
         return f"answered with HTTP status {self._refusal}" if self._refusal else ""
 
     def streams(self) -> Transport:
@@ -40,21 +35,28 @@ class Remote:
         from mcp.client.sse import sse_client
         from mcp.client.streamable_http import streamable_http_client
 
-        if self._kind == "sse":
-            async with sse_client(self._url, httpx_client_factory=self._client) as (read, write):
+        from bullpen.mcp.http import MAX_BODY_BYTES
+
+        url = self._server.url
+        if self._server.type == "sse":
+            async with sse_client(url, httpx_client_factory=self._client) as (read, write):
                 yield read, write
             return
-        async with self._client() as client, streamable_http_client(self._url, http_client=client) as streams:
+        async with (
+            self._client() as client,
+            streamable_http_client(url, http_client=client, max_sse_event_size=MAX_BODY_BYTES) as streams,
+        ):
             yield streams
 
     def _client(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
-        import httpx2
+        from bullpen.mcp.http import Bearer, client
 
-        return httpx2.AsyncClient(
-            headers=self._headers,
-            timeout=httpx2.Timeout(REQUEST_S, read=SILENCE_S),
-            event_hooks={"response": [self._look_at]},
-        )
+        server = self._server
+        headers = {name: value for name, value in server.headers.items() if value}
+        auth = None
+        if can_log_in(server) and is_private(server.url):
+            auth = Bearer(self._logins, login_key(server))
+        return client(headers, auth=auth, look=self._look_at)
 
     async def _look_at(self, response: httpx2.Response) -> None:
         """The library does not say why it was refused."""

@@ -19,10 +19,12 @@ from bullpen.asks.display import visible
 from bullpen.config.shape import McpServer
 from bullpen.errors import BadRequest, ToolFailed, ToolServerFailed
 from bullpen.mcp.connection import Kind
+from bullpen.mcp.logins import LoginBook, can_log_in
 from bullpen.mcp.names import ToolNames
 from bullpen.mcp.parameters import parameters_of
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.results import outcome_of, resource_content, shorten
+from bullpen.mcp.signing_in import SigningIn
 from bullpen.mcp.supervisor import LEAVE_S, Change, Supervisor, Surroundings
 from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpPromptArgument
 from bullpen.schema.events import McpEvent
@@ -51,6 +53,7 @@ class McpServers:
         env: Mapping[str, str],
         announce: Callable[[McpEvent], None],
         pins: PinBook,
+        logins: LoginBook,
         clock: Clock | None = None,
         call_timeout_s: float = CALL_S,
         restart_delay_s: float = RESTART_DELAY_S,
@@ -63,6 +66,7 @@ class McpServers:
             clock=clock or SystemClock(),
             restart_delay_s=restart_delay_s,
             pins=pins,
+            logins=logins,
             changed=self._on_change,
         )
         self._supervisors: dict[str, Supervisor] = {}
@@ -70,6 +74,7 @@ class McpServers:
         self._names = ToolNames()
         self._tools: dict[str, Tool] | None = None
         self._turned = anyio.Event()
+        self._signing_in = SigningIn(logins, self._on_login)
         self._closed = False
         self._tasks: TaskGroup | None = None
 
@@ -157,6 +162,33 @@ class McpServers:
             raise BadRequest(f"the MCP server {name!r} is not configured well: {old.config_error}")
         self._replace(name, old.server, "")
 
+    def pending_logins(self) -> list[tuple[str, str]]:
+        """The servers that somebody has to log in to, with the address for it when a login is under way."""
+        return [
+            (name, self._signing_in.url(name))
+            for name, each in self._in_order()
+            if can_log_in(each.server) and (each.state == "needs auth" or self._signing_in.url(name))
+        ]
+
+    def login_url(self, name: str) -> str:
+        return self._signing_in.url(name)
+
+    async def log_in(self, name: str) -> None:
+        """Until a person has logged in; then the server is started with it. Raises `BadRequest`, `ToolServerFailed`."""
+        supervisor = self._known(name)
+        if self._tasks is not None:
+            await self._signing_in.log_in(name, supervisor.server, self._tasks)
+        if self._supervisors.get(name) is supervisor and supervisor.is_startable:
+            self._replace(name, supervisor.server, "")
+
+    async def log_out(self, name: str) -> bool:
+        """Forget the login, and start the server without it; whether there was one. Raises `BadRequest`."""
+        supervisor = self._known(name)
+        was = await self._signing_in.log_out(supervisor.server)
+        if was and self._supervisors.get(name) is supervisor and supervisor.is_startable:
+            self._replace(name, supervisor.server, "")
+        return was
+
     async def settled(self) -> None:
         """Until no server is starting."""
         while any(each.state == "starting" for each in self._supervisors.values()):
@@ -206,6 +238,10 @@ class McpServers:
     def _leave(self, old: Supervisor) -> None:
         old.stop()
         self._leaving = {each for each in self._leaving if not each.ended.is_set()} | {old}
+
+    def _on_login(self, name: str) -> None:
+        if name in self._supervisors:
+            self._on_change(self._supervisors[name], "state_changed")
 
     def _on_change(self, supervisor: Supervisor, change: Change) -> None:
         self._wake()

@@ -30,8 +30,8 @@ from bullpen.mcp.connection import (
     reason_of,
 )
 from bullpen.mcp.guard import Guard
+from bullpen.mcp.logins import LoginBook, can_log_in
 from bullpen.mcp.pins import PinBook
-from bullpen.mcp.remote import Remote
 from bullpen.mcp.results import shorten
 from bullpen.schema.agent import ZERO_TIME, McpChanges, McpInfo, rfc3339
 from bullpen.schema.events import McpEvent
@@ -76,6 +76,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     restart_delay_s: float
     pins: PinBook
+    logins: LoginBook
     changed: Callable[[Supervisor, Change], None]
 
 
@@ -119,7 +120,8 @@ class Supervisor:
 
     @property
     def is_startable(self) -> bool:
-        return self._state not in ("error", "disabled")
+        """Whether the configuration wants it to run, and says how."""
+        return not self.config_error and not self.server.disabled
 
     @property
     def state(self) -> State:
@@ -279,7 +281,7 @@ class Supervisor:
 
     async def _converse(self, mode: str) -> Ended:
         try:
-            line = line_to(self.server, root=self._with.root, env=self._with.env)
+            line = line_to(self.server, root=self._with.root, env=self._with.env, logins=self._with.logins)
         except ToolServerNotStarted as exc:
             return Ended(why=str(exc))
         failure = ToolServerFailed("closed the connection", is_lost=True)
@@ -300,14 +302,20 @@ class Supervisor:
                 self._connection = None
         if limit.cancelled_caught:
             failure = ToolServerFailed(f"did not answer within {self.timeout_s:g} s")
+        if line.needs_auth:
+            return Ended(why=self._login_advice(), was_up=was_up, needs_auth=True)
         story = line.story()
         known = [story] if story and failure.is_lost else [str(failure), story]
         return Ended(
             why=self._tidy(": ".join(part for part in known if part)),
             was_up=was_up,
-            needs_auth=isinstance(line, Remote) and line.needs_auth,
             is_foreign=failure.is_foreign and not was_up,
         )
+
+    def _login_advice(self) -> str:
+        if can_log_in(self.server):
+            return f"a login is needed: bullpen mcp login {self.name}"
+        return "the Authorization header of the configuration is refused (HTTP status 401)"
 
     async def _greet(self, connection: Connection) -> None:
         """Read what has to be known before the server counts as connected."""

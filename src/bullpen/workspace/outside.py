@@ -57,14 +57,16 @@ class OutsideServers:
         await self._mcp.accept(body.name, body.fingerprint)
 
     def mcp_pending_auth(self) -> list[dict[str, str]]:
-        return []
+        return [{"name": name, "url": url} for name, url in self._mcp.pending_logins()]
 
     def mcp_auth_url(self, name: str) -> str:
-        del name
-        return ""
+        return self._mcp.login_url(name)
 
     async def mcp_auth(self, name: str) -> None:
-        raise BadRequest(f"MCP server {name!r} does not wait for a login")
+        await self._mcp.log_in(name)
+
+    async def mcp_logout(self, name: str) -> bool:
+        return await self._mcp.log_out(name)
 
     async def mcp_docker(self, enabled: bool) -> None:
         del enabled

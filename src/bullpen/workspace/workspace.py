@@ -26,6 +26,7 @@ from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
+from bullpen.mcp.logins import LoginBook
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
 from bullpen.net.web import Web
@@ -107,7 +108,10 @@ class Workspace(Records):
         """What commands and outside servers see; follows the configuration."""
         state = surroundings.trust_file.parent if surroundings.trust_file else store.directory
         pins = PinBook(state / "mcp-pins.json")
-        self._mcp = McpServers(root=opening.root, env=self._tool_env, announce=self._announce, pins=pins)
+        logins = LoginBook(state / "mcp-logins.json")
+        self._mcp = McpServers(
+            root=opening.root, env=self._tool_env, announce=self._announce, pins=pins, logins=logins
+        )
         self.outside = OutsideServers(self._mcp)
         self._configuration = Configuration(
             workspace=opening.id,
@@ -137,6 +141,7 @@ class Workspace(Records):
             guarded=(
                 store.directory,
                 pins.file,
+                logins.file,
                 *((surroundings.trust_file,) if surroundings.trust_file else ()),
             ),
         )

@@ -19,6 +19,10 @@ class AuthUrl(Wire, frozen=True, kw_only=True):
     auth_url: str = ""
 
 
+class SignedOut(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    was_signed_in: bool
+
+
 @get("/v1/workspaces/{workspace_id}/mcp/states", access="watch")
 async def list_mcp_states(workspace: Workspace | None) -> dict[str, McpInfo]:
     """Show the tool servers by name."""
@@ -98,6 +102,12 @@ async def sign_in_to_mcp(workspace: Workspace, body: McpName) -> dict[str, Any]:
     """Sign in to a tool server; answers when that is done."""
     await workspace.outside.mcp_auth(body.name)
     return {}
+
+
+@post("/v1/workspaces/{workspace_id}/mcp/logout", access="admin")
+async def sign_out_of_mcp(workspace: Workspace, body: McpName) -> SignedOut:
+    """Forget the login to a tool server."""
+    return SignedOut(was_signed_in=await workspace.outside.mcp_logout(body.name))
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/docker/enable", access="admin")
