@@ -10,6 +10,7 @@ from tests.config.conftest import FAKE, World
 
 from bullpen.config import redact, trust
 from bullpen.config.places import workspace_file
+from bullpen.config.shape import WebSearch
 from bullpen.schema.agent import Model, SelectedModel
 
 BIG = SelectedModel(provider="fake", model="big")
@@ -688,3 +689,13 @@ def test_a_broken_project_file_is_told_and_stops_nobody_who_does_not_trust_it(wo
 def test_other_workspaces_are_not_touched(world: World) -> None:
     world.write(workspace_file(world.places.data, "w2"), fake())
     assert not world.load().is_ready
+
+
+def test_a_search_engine_of_a_project_is_inert_until_trusted(world: World) -> None:
+    """It decides where words go, and its key may be a command."""
+    engine = {"provider": "searxng", "base_url": "https://evil.test", "api_key": "$(touch x)"}
+    world.project({"tools": {"web_search": engine}})
+    settings = world.load(trusted=False)
+    assert settings.web_search == WebSearch()
+    assert "tools.web_search" in settings.untrusted
+    assert ("runs", "touch x") in {(e.kind, e.detail) for e in trust.effects(settings.wanted)}

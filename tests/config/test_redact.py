@@ -113,3 +113,24 @@ def test_the_values_in_clear_are_known(world: World) -> None:
         }
     )
     assert {"canary-expanded", "canary-header", "canary-mcp", "canary-env"} <= secrets_of(world.load())
+
+
+def test_the_key_of_the_search_engine_is_expanded_and_never_shown(world: World) -> None:
+    """Neither written nor expanded; tools see neither the variable nor the section that it stands in."""
+    world.env |= {"SEARCH_KEY": "canary-expanded"}
+    world.user(
+        {"tools": {"web_search": {"provider": "brave", "api_key": "$SEARCH_KEY"}, "ls": {"max_items": 5}}}
+    )
+    settings = world.load()
+    assert (settings.web_search.provider, settings.web_search.api_key) == ("brave", "canary-expanded")
+    assert "SEARCH_KEY" in settings.secret_names
+    assert settings.tool_limits == {"ls": {"max_items": 5}}
+    assert "canary-expanded" in secrets_of(settings)
+    assert "canary" not in repr(settings.web_search)
+    world.user({"tools": {"web_search": {"provider": "brave", "api_key": "canary-written"}}})
+    settings = world.load()
+    assert redacted(settings)["tools"] == {"web_search": {"provider": "brave", "api_key": MASK}}
+    world.user({"tools": {"web_search": {"provider": "brave", "api_key": "$(exit 3)"}}})
+    settings = world.load()
+    assert settings.web_search.api_key == ""
+    assert any("tools.web_search cannot be expanded" in warning for warning in settings.warnings)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.internet import World, authority, trust, world
 
+from bullpen.config.shape import WebSearch
 from bullpen.errors import ToolFailed
 from bullpen.net.fetching import Fetcher
 from bullpen.net.web import Places, Web
@@ -93,7 +94,8 @@ class Bench:
         self.skill_dirs: Sequence[Path] = ()
         self.files = MemoryFiles()
         self.jobs = jobs
-        self.net = Web(lambda: self.limits, processes)
+        self.search = WebSearch()
+        self.net = Web(lambda: self.limits, processes, search=lambda: self.search)
         self.about = Known()
         self._processes = processes
         self.todos: Sequence[Todo] = ()
@@ -107,7 +109,7 @@ class Bench:
         self.tools: dict[str, Tool] = builtin_tools()
 
     def connect(self, fetcher: Callable[[Places], Fetcher]) -> None:
-        self.net = Web(lambda: self.limits, self._processes, fetcher=fetcher)
+        self.net = Web(lambda: self.limits, self._processes, search=lambda: self.search, fetcher=fetcher)
 
     async def call(self, name: str, **arguments: Any) -> Outcome:
         """Run a tool as the engine does: a failure is a result."""

@@ -20,7 +20,7 @@ from bullpen.config.layers import Trusted, read_layers
 from bullpen.config.places import Places
 from bullpen.config.selection import named_models, select, selected_providers
 from bullpen.config.settings import ProviderSettings, Settings, limits_of
-from bullpen.config.shape import HOOK_EVENTS, Hook, LspServer, McpServer, Options, PermissionRule
+from bullpen.config.shape import HOOK_EVENTS, Hook, LspServer, McpServer, Options, PermissionRule, WebSearch
 from bullpen.config.spans import seconds
 from bullpen.config.usable import usable
 from bullpen.errors import ConfigError
@@ -81,6 +81,9 @@ def load(
     selection = select(chosen, found.providers, known)
     mcp, mcp_errors = _servers(raw.get("mcp", {}), McpServer, full_env, run)
     lsp, lsp_errors = _servers(raw.get("lsp", {}), LspServer, full_env, run)
+    search, search_names, search_wrong = _web_search(
+        raw.get("tools", {}).get("web_search", {}), full_env, run
+    )
     server_warnings = [f"mcp.{k}: {v}" for k, v in mcp_errors.items()] + [
         f"lsp.{k}: {v}" for k, v in lsp_errors.items()
     ]
@@ -97,8 +100,9 @@ def load(
         mcp_errors=mcp_errors,
         lsp=lsp,
         tool_limits=limits_of(raw.get("tools", {})),
+        web_search=search,
         env=exported,
-        secret_names=_with_sources(found.secret_names, env_names),
+        secret_names=_with_sources(found.secret_names | search_names, env_names),
         warnings=(
             *layers.warnings,
             *((known.warning,) if known.warning else ()),
@@ -106,6 +110,7 @@ def load(
             *found.warnings,
             *selection.warnings,
             *server_warnings,
+            *search_wrong,
         ),
         problems=tuple(layers.problems),
         held_back=tuple(layers.held_back),
@@ -176,6 +181,26 @@ def _servers(
         except ConfigError as exc:
             errors[name] = str(exc)
     return servers, errors
+
+
+def _web_search(
+    entry: Mapping[str, Any], env: Mapping[str, str], run: Run
+) -> tuple[WebSearch, frozenset[str], list[str]]:
+    """The search engine with its templates expanded, the variables that its key is made from, and what went wrong."""
+    said = msgspec.convert(entry, WebSearch)
+    try:
+        key, base_url = expand(said.api_key, env, run), expand(said.base_url, env, run)
+    except ConfigError as exc:
+        return (
+            WebSearch(provider=said.provider),
+            frozenset(),
+            [f"tools.web_search cannot be expanded: {exc}"],
+        )
+    return (
+        WebSearch(provider=said.provider, base_url=base_url.value, api_key=key.value),
+        key.names,
+        [],
+    )
 
 
 EXPANDED_FIELDS = frozenset(

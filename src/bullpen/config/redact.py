@@ -33,6 +33,8 @@ def redacted(settings: Settings) -> dict[str, Any]:
     for section in ("mcp", "lsp"):
         if section in shown:
             shown[section] = {k: _server(v) for k, v in shown[section].items()}
+    if "tools" in shown:
+        shown["tools"] = {k: shown_part(v, k) for k, v in shown["tools"].items()}
     if "env" in shown:
         shown["env"] = dict.fromkeys(shown["env"], MASK)
     return _with_whole_spans(shown)
@@ -79,6 +81,7 @@ def secrets_of(settings: Settings) -> frozenset[str]:
         found |= {v for k, v in provider.environment.items() if _is_secret(k)}
         if provider.token is not None:
             found |= {provider.token.access_token, provider.token.refresh_token}
+    found.add(settings.web_search.api_key)
     for server in settings.mcp.values():
         found |= {*server.env.values(), *server.headers.values(), server.oauth_client_secret}
     for language in settings.lsp.values():

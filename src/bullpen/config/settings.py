@@ -10,7 +10,7 @@ import msgspec
 
 from bullpen.config.catalogue import Catalogue
 from bullpen.config.keys import KeySource, Token
-from bullpen.config.shape import Hook, LspServer, McpServer, Options
+from bullpen.config.shape import Hook, LspServer, McpServer, Options, WebSearch
 from bullpen.config.spans import seconds
 from bullpen.config.wanted import Wanted
 from bullpen.schema.agent import Model, SelectedModel
@@ -79,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp_errors: dict[str, str]
     lsp: dict[str, LspServer]
     tool_limits: dict[str, dict[str, Any]]
+    web_search: WebSearch = WebSearch()
     env: dict[str, str]
     secret_names: frozenset[str]
     warnings: tuple[str, ...]
@@ -133,10 +134,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def limits_of(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The `tools` section, which was checked, with spans in seconds as `timeout_s`."""
+    """The `tools` section, which was checked, with spans in seconds as `timeout_s`; without what holds a key."""
     limits: dict[str, dict[str, Any]] = {}
     for name, section in tools.items():
-        if not isinstance(section, Mapping):
+        if not isinstance(section, Mapping) or name == "web_search":
             continue
         limits[name] = {k: v for k, v in section.items() if k != "timeout"}
         if section.get("timeout"):

@@ -184,12 +184,29 @@ class DownloadLimits(Section, frozen=True, kw_only=True):
     ] = 0
 
 
+class WebSearch(Section, frozen=True, kw_only=True):
+    """The search engine of the web. Templates are expanded already, so the key is here in clear."""
+
+    provider: Annotated[
+        Literal["duckduckgo", "brave", "searxng", "tavily"], says("Which search engine is asked.")
+    ] = "duckduckgo"
+    base_url: Annotated[str, expanded("Where it is, if not at its usual place; `searxng` has none.")] = ""
+    api_key: Annotated[
+        str, expanded("Its key, best as `$VARIABLE` or `$(command)`; `brave` and `tavily` need one.")
+    ] = ""
+
+    def __repr__(self) -> str:
+        """Without what is secret."""
+        return f"WebSearch(provider={self.provider!r})"
+
+
 class ToolLimits(Section, frozen=True, kw_only=True):
     ls: Annotated[LsLimits, says("Limits of `ls`.")] = LsLimits()
     grep: Annotated[SearchLimits, says("Limits of `grep`.")] = SearchLimits()
     glob: Annotated[SearchLimits, says("Limits of `glob`.")] = SearchLimits()
     fetch: Annotated[FetchRules, says("What the tools for the web may reach.")] = FetchRules()
     download: Annotated[DownloadLimits, says("Limits of `download`.")] = DownloadLimits()
+    web_search: Annotated[WebSearch, says("The search engine of the web.")] = WebSearch()
 
 
 class PermissionRule(Section, frozen=True, kw_only=True):

@@ -127,6 +127,7 @@ def _effects(content: Mapping[str, Any]) -> _Found:
             case "tools" if isinstance(value, Mapping):
                 for name, rules in value.items():
                     yield (key, name), "sets", _listed(shown_part(rules))
+                    yield from _commands((key, name), rules)
             case "options" if isinstance(value, Mapping):
                 for name, option in value.items():
                     is_path = str(name).removesuffix(REPLACE).endswith("_paths")

@@ -28,7 +28,7 @@ from bullpen.engine.compaction import summarize
 from bullpen.engine.history import History
 from bullpen.engine.queue import Cancelled
 from bullpen.engine.recovery import take_up
-from bullpen.engine.services import Agent, Chosen, Services, choose, preferred
+from bullpen.engine.services import Agent, Chosen, Services, choose, offered, preferred
 from bullpen.engine.title import name_session
 from bullpen.engine.turn import TurnRun
 from bullpen.errors import (
@@ -314,7 +314,7 @@ class Runner:
         prompt, session, draft = begun.prompt, begun.session, begun.draft
         assert session is not None and draft is not None
         await agent.prepare(interactive=prompt.interactive)
-        tools = {n: t for n, t in agent.tools().items() if prompt.interactive or not t.interactive}
+        tools = {n: t for n, t in offered(agent, prompt).items() if not t.inner}
         limits = agent.settings.options.turn_limits
         history = await self._history(chosen, begun)
         scene = await self._services.scenes.of(session, agent.work_tree)

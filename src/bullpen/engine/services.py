@@ -23,6 +23,7 @@ from bullpen.errors import AgentNotReady, ConfigError
 from bullpen.net.web import Web
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
+from bullpen.store.prompts import Prompt
 from bullpen.store.store import Store
 from bullpen.system.clock import Clock
 from bullpen.system.git import Snapshot
@@ -98,6 +99,11 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def now(self) -> int:
         return int(self.clock.time())
+
+
+def offered(agent: Agent, prompt: Prompt) -> dict[str, Tool]:
+    """The tools that a prompt's turn and its sub-agents choose from."""
+    return {n: t for n, t in agent.tools().items() if prompt.interactive or not t.interactive}
 
 
 async def choose(agent: Agent, selected: SelectedModel | None) -> Chosen:

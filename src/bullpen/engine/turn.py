@@ -30,7 +30,7 @@ from bullpen.engine.compaction import Compaction, is_full, place_within, tokens_
 from bullpen.engine.context import CallContext
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import History, user_turn
-from bullpen.engine.services import Chosen, choose
+from bullpen.engine.services import Chosen, choose, offered
 from bullpen.errors import (
     BullpenError,
     ContextFull,
@@ -379,7 +379,7 @@ class TurnRun:
             ),
             chosen,
             system=await active.agent.task_prompt(definition),
-            tools={name: tool for name, tool in self._tools.items() if _may_use(definition, tool)},
+            tools={n: t for n, t in offered(active.agent, active.prompt).items() if _may_use(definition, t)},
             history=History([UserTurn(prompt)]),
             draft=draft,
             requests=[prompt],

@@ -69,15 +69,20 @@ class Pages:
             return body_of(text)
         return await self._converted(text, form, content_only=content_only)
 
+    async def results(self, content: bytes, content_type: str) -> bytes:
+        """What a search engine's page lists, as JSON; an empty list when it cannot be read."""
+        return (await self._run(decode(content, content_type), "results", "whole") or "[]").encode()
+
     async def _converted(self, text: str, form: Form, *, content_only: bool) -> str:
+        converted = await self._run(text, form, "content" if content_only else "whole")
+        if converted is None:
+            return f"(The page could not be converted; this is its source.)\n\n{body_of(text)}"
+        return converted.removesuffix("\ufffd").strip()
+
+    async def _run(self, text: str, *arguments: str) -> str | None:
+        """What the converter's program makes of it; None when it gave up or was ended."""
         process = await self._processes.start(
-            [
-                sys.executable,
-                "-I",
-                str(Path(converter.__file__)),
-                form,
-                "content" if content_only else "whole",
-            ],
+            [sys.executable, "-I", str(Path(converter.__file__)), *arguments],
             cwd=Path("/"),
             env={"PYTHONIOENCODING": "utf-8"},
             stdin=text.encode("utf-8", "replace"),
@@ -88,9 +93,7 @@ class Pages:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
-        if process.exit_code not in (0, converter.WAS_CUT):
-            return f"(The page could not be converted; this is its source.)\n\n{body_of(text)}"
-        return process.stdout.text().removesuffix("\ufffd").strip()
+        return process.stdout.text() if process.exit_code in (0, converter.WAS_CUT) else None
 
 
 def decode(content: bytes, content_type: str) -> str:

@@ -18,6 +18,7 @@ import msgspec
 from bullpen.errors import ToolFailed
 from bullpen.net.fetching import Limits, Moved, Reply, Request, Take
 from bullpen.net.pages import Form
+from bullpen.net.search_engines import Hit
 from bullpen.schema.asks import Question, QuestionResponse
 from bullpen.schema.session import Todo
 from bullpen.system.ripgrep import Findings
@@ -138,6 +139,14 @@ class Net(Protocol):
         """An answer as text; `content_only` leaves out what stands around a page's content."""
         ...
 
+    def search_host(self) -> str:
+        """The search engine that the config names, as a host."""
+        ...
+
+    async def search(self, query: str, most: int) -> Sequence[Hit]:
+        """What that engine finds; permission comes before."""
+        ...
+
 
 class Section(NamedTuple):
     """A part of a report: its heading and its lines."""
@@ -229,7 +238,8 @@ class ToolContext(Protocol):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """`effects` tells that a call may change the world, so its intent is on disk before it starts.
     `parallel` calls of one step may run side by side. `task` tools are also given to sub-agents.
-    `interactive` tools are only offered when somebody can answer."""
+    `interactive` tools are only offered when somebody can answer. `inner` tools are offered to nobody but sub-agents that
+    name them."""
 
     name: str
     description: str
@@ -240,6 +250,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = False
     task: bool = False
     interactive: bool = False
+    inner: bool = False
 
 
 def tool(
@@ -250,6 +261,7 @@ def tool(
     parallel: bool = False,
     task: bool = False,
     interactive: bool = False,
+    inner: bool = False,
 ) -> Callable[[Callable[[P, ToolContext], Awaitable[Outcome]]], Tool]:
     """Make a `Tool` of a function whose first parameter is annotated with its parameter type."""
 
@@ -265,6 +277,7 @@ def tool(
             parallel=parallel,
             task=task,
             interactive=interactive,
+            inner=inner,
         )
 
     return wrap

@@ -169,7 +169,11 @@ class Workspace(Records):
                 permissions=self._permissions,
                 questions=self._questions,
                 jobs=self._jobs,
-                net=Web(lambda: self._configuration.settings.tool_limits, surroundings.processes),
+                net=Web(
+                    lambda: self._configuration.settings.tool_limits,
+                    surroundings.processes,
+                    search=lambda: self._configuration.settings.web_search,
+                ),
                 about=About(
                     self._configuration,
                     self._mcp,
