@@ -24,6 +24,7 @@ from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
 from bullpen.tools.base import NOTHING, Outcome, Reach, Section, Tool
+from bullpen.tools.errands import Errand
 from bullpen.tools.registry import builtin_tools
 
 __all__ = ["authority", "trust", "world"]
@@ -99,6 +100,8 @@ class Bench:
         self.about = Known()
         self._processes = processes
         self.todos: Sequence[Todo] = ()
+        self.errand: Errand | None = None
+        self.sent: Errand | None = None
         self.asked: list[Asked] = []
         self.batches: list[tuple[Sequence[Question], str, str]] = []
         self.on_permit: Callable[[Asked], None] = lambda asked: None
@@ -144,7 +147,8 @@ class Bench:
         before, self.todos = self.todos, tuple(todos)
         return before
 
-    async def delegate(self, prompt: str, agent: str = "") -> str:
+    async def delegate(self, prompt: str, agent: str = "", *, errand: Errand | None = None) -> str:
+        self.sent = errand
         return self.on_delegate(prompt)
 
 

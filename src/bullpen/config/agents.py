@@ -37,6 +37,8 @@ class SubAgent(msgspec.Struct, frozen=True, kw_only=True):
     """`tools` None: whatever only reads. The nameless one is what is sent when no name is said."""
 
     name: str = ""
+    heading: str = ""
+    """The title of its sessions, where it is not made of its name."""
     description: str = ""
     prompt: str = ""
     model: SelectedModel | None = None
@@ -48,7 +50,7 @@ class SubAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        return f"Agent {self.name}" if self.name else "New Agent Session"
+        return self.heading or (f"Agent {self.name}" if self.name else "New Agent Session")
 
 
 def user_directories(config: Path, home: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from bullpen.store.tx import Tx
 from bullpen.system import paths
 from bullpen.system.failpoints import hit
 from bullpen.tools.base import NOTHING, PermissionDenied, QuestionCancelled, Reach
+from bullpen.tools.errands import Errand
 
 
 class SessionFiles:
@@ -60,16 +61,18 @@ class CallContext:
         tool_name: str,
         call: Call,
         supports_images: bool,
-        delegate: Callable[[str, str, str], Awaitable[str]],
+        delegate: Callable[[str, str, str, Errand | None], Awaitable[str]],
+        errand: Errand | None = None,
     ) -> None:
         agent = services.agent()
         self._services = services
-        self.root = services.root
+        self.root = services.root if errand is None else errand.directory
+        self.errand = errand
         self.session_id = session_id
         self.call_id = call_id
         self.supports_images = supports_images
         self.limits: Mapping[str, Any] = agent.settings.tool_limits
-        self.skill_dirs: Sequence[Path] = agent.skill_dirs
+        self.skill_dirs: Sequence[Path] = agent.skill_dirs if errand is None else ()
         self.files = SessionFiles(services, session_id)
         self.jobs = services.jobs
         self.net = services.net
@@ -100,7 +103,8 @@ class CallContext:
         touch = Touch(
             tool=self._tool_name,
             action=action,
-            root=self.root,
+            # Rules begin at the workspace, wherever the agent has been sent.
+            root=self._services.root,
             directory=path,
             command=reach.command,
             paths=reach.paths,
@@ -144,5 +148,5 @@ class CallContext:
 
         return await self._services.store.write(work, durable=False)
 
-    async def delegate(self, prompt: str, agent: str = "") -> str:
-        return await self._delegate(self.call_id, prompt, agent)
+    async def delegate(self, prompt: str, agent: str = "", *, errand: Errand | None = None) -> str:
+        return await self._delegate(self.call_id, prompt, agent, errand)

@@ -22,6 +22,7 @@ import msgspec
 from bullpen.asks.permission import Call, Mode
 from bullpen.config.agents import SubAgent
 from bullpen.engine import endings
+from bullpen.engine import prompt as words
 from bullpen.engine.active import Active
 from bullpen.engine.answer import Answer, answered, stream_answer
 from bullpen.engine.beginnings import fold, insert_user_message, open_answer
@@ -30,7 +31,7 @@ from bullpen.engine.compaction import Compaction, is_full, place_within, tokens_
 from bullpen.engine.context import CallContext
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import History, user_turn
-from bullpen.engine.services import Chosen, choose, offered
+from bullpen.engine.services import Agent, Chosen, choose, offered
 from bullpen.errors import (
     BullpenError,
     ContextFull,
@@ -49,6 +50,7 @@ from bullpen.store.sessions import Spent
 from bullpen.store.tx import Tx
 from bullpen.system.failpoints import hit
 from bullpen.tools.base import Outcome, Tool
+from bullpen.tools.errands import Errand
 
 LOOK_BACK = 10
 SAME_AT_MOST = 5
@@ -75,6 +77,7 @@ class TurnRun:
         requests: Sequence[str],
         used: int = 0,
         most_steps: int = 0,
+        errand: Errand | None = None,
     ) -> None:
         """`used` is how much of the context the conversation took when it was last sent; without `most_steps` the turn may
         have any number."""
@@ -89,6 +92,7 @@ class TurnRun:
         self._draft = draft
         self._used = used
         self._most_steps = most_steps
+        self._errand = errand
         self._steps = 0
         self._may_compact = True
         """False once a summary has freed next to nothing: another would free as little."""
@@ -226,6 +230,7 @@ class TurnRun:
             call=Call(prompt.seq, self._draft.id, mode, hook_approved, tool.effects, prompt.author),
             supports_images=self._chosen.model.supports_attachments,
             delegate=self._delegate,
+            errand=self._errand,
         )
 
     async def _report(self, call: ToolCall, outcome: Outcome) -> None:
@@ -347,12 +352,12 @@ class TurnRun:
 
     # Sub-agents
 
-    async def _delegate(self, call_id: str, prompt: str, agent_name: str) -> str:
+    async def _delegate(self, call_id: str, prompt: str, agent_name: str, errand: Errand | None) -> str:
         """Send a sub-agent: a session of its own below this one, within the same turn."""
         active = self._active
         if active.is_child:
             raise ToolFailed("A sub-agent cannot send another one.")
-        definition = active.agent.sub_agent(agent_name)
+        definition = active.agent.sub_agent(agent_name) if errand is None else _on(errand, active.agent)
         chosen = self._chosen
         if definition.model is not None:
             try:
@@ -378,12 +383,15 @@ class TurnRun:
                 allowance=definition.budget,
             ),
             chosen,
-            system=await active.agent.task_prompt(definition),
+            system=await active.agent.task_prompt(definition)
+            if errand is None
+            else words.task(errand.directory, definition.prompt),
             tools={n: t for n, t in offered(active.agent, active.prompt).items() if _may_use(definition, t)},
             history=History([UserTurn(prompt)]),
             draft=draft,
             requests=[prompt],
             most_steps=definition.steps,
+            errand=errand,
         )
         return await self._carry_child(child, run)
 
@@ -422,9 +430,19 @@ class TurnRun:
         )
 
 
+SENDERS = frozenset({"agent", "agentic_fetch"})
+"""Tools that send others."""
+
+
+def _on(errand: Errand, agent: Agent) -> SubAgent:
+    """Who goes, with the model of its role; without one with that of who sends it."""
+    model = agent.settings.small if errand.agent.role == "small" else None
+    return msgspec.structs.replace(errand.agent, model=model)
+
+
 def _may_use(agent: SubAgent, tool: Tool) -> bool:
     """What a definition names, or else what only reads; never what sends others."""
-    if tool.name == "agent":
+    if tool.name in SENDERS:
         return False
     return tool.task if agent.tools is None else tool.name in agent.tools
 

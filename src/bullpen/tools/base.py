@@ -22,6 +22,7 @@ from bullpen.net.search_engines import Hit
 from bullpen.schema.asks import Question, QuestionResponse
 from bullpen.schema.session import Todo
 from bullpen.system.ripgrep import Findings
+from bullpen.tools.errands import Errand
 
 P = TypeVar("P", bound=msgspec.Struct)
 
@@ -204,6 +205,11 @@ class ToolContext(Protocol):
     @property
     def about(self) -> About: ...
 
+    @property
+    def errand(self) -> Errand | None:
+        """What the agent was sent on, if it is a sub-agent that was sent to the web."""
+        ...
+
     def resolve(self, path: str) -> Path:
         """The absolute path meant by the model: `~` expanded, relative ones joined to the root."""
         ...
@@ -230,8 +236,9 @@ class ToolContext(Protocol):
         """Put the list in the place of the session's, for everybody to see; gives back the one that stood there."""
         ...
 
-    async def delegate(self, prompt: str, agent: str = "") -> str:
-        """Run a sub-agent on the prompt, the one of that name or one that only reads, and give back its last words."""
+    async def delegate(self, prompt: str, agent: str = "", *, errand: Errand | None = None) -> str:
+        """Run a sub-agent on the prompt, the one of that name or one that only reads, and give back its last words. On an
+        errand its workspace is the errand's own directory."""
         ...
 
 

@@ -42,9 +42,12 @@ async def web_search(params: WebSearchParams, ctx: ToolContext) -> Outcome:
     if params.max_results < 0:
         raise ToolFailed("max_results cannot be negative")
     most = min(params.max_results or DEFAULT_RESULTS, MAX_RESULTS)
-    shown = {"query": query, "max_results": most}
-    await ask_to_search(ctx, "Search the web", query, host=ctx.net.search_host(), params=shown)
+    if ctx.errand is None:
+        shown = {"query": query, "max_results": most}
+        await ask_to_search(ctx, "Search the web", query, host=ctx.net.search_host(), params=shown)
     hits = await ctx.net.search(query, most)
+    if ctx.errand is not None:
+        ctx.errand.learn(*(hit.url for hit in hits))
     return Outcome(content=_told(hits), metadata={"number_of_results": len(hits)})
 
 
