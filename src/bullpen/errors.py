@@ -24,6 +24,7 @@
     ├── ShuttingDown
     ├── Unauthorized
     ├── Forbidden
+    │   └── HookRefused
     ├── TooLarge
     ├── StoreError
     │   ├── StoreFull
@@ -243,6 +244,15 @@ class Unauthorized(BullpenError):
 
 class Forbidden(BullpenError):
     code = "forbidden"
+
+
+class HookRefused(Forbidden):
+    """A hook of the user's does not want this to happen."""
+
+    code = "hook_refused"
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"a hook refused this {what}: {reason or 'no reason given'}")
 
 
 class TooLarge(BullpenError):

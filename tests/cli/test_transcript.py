@@ -1,5 +1,6 @@
 """Messages as running text, whatever way they arrive."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.standin import message
 
-from bullpen.cli.transcript import Transcript
-from bullpen.schema.message import Message
+from bullpen.cli.transcript import Transcript, describe_hooks, hook_lines
+from bullpen.schema.events import HookDecided, HookSaid
+from bullpen.schema.message import Message, ToolResult
 
 
 def a_message(
@@ -72,3 +74,28 @@ def test_an_end_that_is_not_well_is_said() -> None:
 
 def test_foreign_text_does_nothing() -> None:
     assert shown(a_message("1", "\x1b[2J", role="user")) == "ana › ␛[2J\n"
+
+
+def test_what_hooks_made_of_a_call_stands_below_its_result() -> None:
+    """Also the call as it really ran, when a hook changed it."""
+    rewrote = {"name": "tidy", "decision": "none", "reason": "", "input_rewrite": True}
+    failed = {"name": "broken", "decision": "none", "reason": "", "error": "failed with exit code 1"}
+    quiet = {"name": "quiet", "decision": "none", "reason": "", "input_rewrite": False}
+    before = {"hooks": [rewrote, quiet], "updated_input": {"command": "ls -a"}}
+    metadata = json.dumps({"hook": before, "hook_after": {"hooks": [failed]}})
+    result = ToolResult(tool_call_id="c", name="bash", content="a", metadata=metadata, is_error=False)
+    assert hook_lines(result) == [
+        "⚑ hook tidy: changed the call",
+        "⚑ what ran: bash ls -a",
+        "⚑ hook broken: failed with exit code 1",
+    ]
+
+
+def test_what_hooks_did_elsewhere_is_one_line() -> None:
+    decided = HookDecided(
+        session_id="s",
+        event="PrePrompt",
+        decision="deny",
+        hooks=(HookSaid(name="manners", decision="deny", reason="be\nkind"),),
+    )
+    assert describe_hooks(decided) == "PrePrompt: ⚑ hook manners: refused, be kind"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from bullpen.config.check import Checked, check, dotted
+from bullpen.config.shape import HOOK_EVENTS
 
 
 def sentences(checked: Checked) -> list[str]:
@@ -125,7 +126,7 @@ def test_a_value_that_cannot_be_used_is_left_out_alone(
         (
             {"hooks": {"BeforeAll": [{"command": "c"}]}},
             {"hooks": {}},
-            "hooks.BeforeAll: there is no such event; known: PreToolUse",
+            "hooks.BeforeAll: there is no such event; known: " + ", ".join(HOOK_EVENTS),
         ),
     ],
 )

@@ -25,6 +25,7 @@ from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.config.shape import Options
 from bullpen.engine import queue
 from bullpen.engine.choices import Choices
+from bullpen.engine.hook_points import HookPoints
 from bullpen.engine.hooks import Hooks
 from bullpen.engine.recovery import recover
 from bullpen.engine.retry import Waits
@@ -311,7 +312,7 @@ class BenchAgent:
 
     def __init__(self, puppet: Puppet, tools: Mapping[str, Tool], root: Path, processes: Processes) -> None:
         self.settings = settings_of()
-        self.hooks = Hooks((), root=root, env={}, processes=processes)
+        self.hooks = Hooks({}, root=root, env={}, processes=processes)
         self.skill_dirs: Sequence[Path] = ()
         self.sub_agents: dict[str, SubAgent] = {"": SubAgent()}
         self.on_prepare: Callable[[], Awaitable[None]] | None = None
@@ -603,6 +604,7 @@ async def open_bench(
     async with (
         Processes() as processes,
         open_store(directory, clock=clock, attached=lambda workspace, session: 0, vfs=vfs) as store,
+        anyio.create_task_group() as tasks,
     ):
         await recover(store)
         await store.open_feed(WORKSPACE, str(root))
@@ -623,20 +625,20 @@ async def open_bench(
             about=Nothing(),
             choices=Choices(store, WORKSPACE),
             waits=Waits(store, WORKSPACE),
+            hook_points=HookPoints(store, WORKSPACE, tasks),
         )
         bench = Bench(store, root, services, agent)
         bench.puppet, bench.gate = puppet, gate
-        async with anyio.create_task_group() as tasks:
-            bench.runner = Runner(services, tasks)
-            bench.watcher = bench.watch()
-            if resume:
-                await bench.runner.resume()
-            try:
-                yield bench
-            finally:
-                gate.open_all()
-                store.close_feed(WORKSPACE)
-                tasks.cancel_scope.cancel()
+        bench.runner = Runner(services, tasks)
+        bench.watcher = bench.watch()
+        if resume:
+            await bench.runner.resume()
+        try:
+            yield bench
+        finally:
+            gate.open_all()
+            store.close_feed(WORKSPACE)
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

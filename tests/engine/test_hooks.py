@@ -33,7 +33,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         def hooks(*entries: str | dict[str, Any]) -> Hooks:
             configured = [{"command": e} if isinstance(e, str) else e for e in entries]
             return Hooks(
-                msgspec.convert(configured, list[Hook]),
+                {"PreToolUse": msgspec.convert(configured, list[Hook])},
                 root=tmp_path,
                 env=tool_environment({}, ()),
                 processes=processes,
@@ -167,7 +167,61 @@ async def test_a_hook_that_fails_lets_the_call_through(
     with caplog.at_level(logging.WARNING):
         verdict = await ask(make(command))
     assert (verdict.decision, verdict.halt, verdict.updated_input) == ("none", False, None)
-    assert bool(caplog.records) is not command.startswith("echo")
+    assert caplog.records
+    assert verdict.metadata
+    assert verdict.metadata["hooks"][0]["error"]
+
+
+FAILING = {
+    "exit 1": "failed with exit code 1",
+    "echo why >&2; exit 7": "failed with exit code 7: why",
+    "kill -9 $$": "failed with exit code",
+    "/no/such/program": "failed with exit code 127",
+    "echo no json": "answered something that is no JSON",
+    "echo '[1]'": "answered something that is no JSON object",
+    "printf '\\xff\\xfe'": "answered something that is no JSON",
+    """printf '{"reason": "\\\\ud800"}'""": "answered something that is no JSON",
+    "head -c 300000 /dev/zero | tr '\\0' '['": "answered something that is no JSON",
+    """echo '{"decision": "alow"}'""": "answered an unclear decision",
+    """echo '{"decision": true}'""": "answered an unclear decision",
+    """echo '{"halt": "no"}'""": "answered an unclear halt",
+    """echo '{"updated_input": "{"}'""": "answered an unclear updated_input",
+    """echo '{"updated_input": [1], "context": 5}'""": "answered an unclear context and updated_input",
+    """echo '{"hookSpecificOutput": 1}'""": "answered an unclear hookSpecificOutput",
+    """echo '{"updated_output": 1}'""": "answered an unclear updated_output",
+    "sleep 600": "was ended after 0.3 s",
+}
+
+
+@pytest.mark.parametrize("command", FAILING)
+async def test_a_hook_that_must_not_be_missed_refuses_when_it_fails(make: Make, command: str) -> None:
+    """Whatever the failure is; the model and people are told which."""
+    slow = {"timeout": 0.3} if command.startswith("sleep") else {}
+    verdict = await ask(make({"command": command, "name": "gate", "fail_closed": True, **slow}))
+    assert verdict.decision == "deny"
+    assert verdict.reason.startswith(f"the hook 'gate' {FAILING[command]}")
+    assert verdict.metadata
+    assert verdict.metadata["hooks"][0]["error"].startswith(FAILING[command])
+
+
+@pytest.mark.parametrize(
+    "command", ["true", "echo", "echo '{}'", """echo '{"decision": null, "halt": false}'"""]
+)
+async def test_a_strict_hook_that_is_content_lets_pass(make: Make, command: str) -> None:
+    verdict = await ask(make({"command": command, "fail_closed": True}))
+    assert (verdict.decision, verdict.is_news) == ("none", False)
+
+
+async def test_of_two_entries_with_one_command_the_strict_one_counts(make: Make) -> None:
+    """A project's file cannot loosen the person's own."""
+    assert (await ask(make("exit 1", {"command": "exit 1", "fail_closed": True}))).decision == "deny"
+
+
+async def test_what_a_hook_says_is_bounded(make: Make) -> None:
+    """A whole log in a model's context helps nobody."""
+    verdict = await ask(make("""printf '{"context": "%0200000d"}' 0"""))
+    assert len(verdict.context) < 70_000
+    assert verdict.context.endswith("[cut here: the hook said more]")
 
 
 async def test_a_slow_hook_is_ended_with_all_it_started(make: Make, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from bullpen.schema.events import (
     AgentEvent,
     Compacted,
     ConfigChanged,
+    HookDecided,
+    HookSaid,
     LspEvent,
     McpEvent,
     MessageDelta,
@@ -278,6 +280,20 @@ OTHERS: list[tuple[str, Wire, str]] = [
         "created",
         Pin(id="P1", session_id="S1", text="mind the gap", created_at=5),
         '{"id":"P1","session_id":"S1","text":"mind the gap","created_at":5}',
+    ),
+    (
+        "created",
+        HookDecided(
+            session_id="S1",
+            event="PreTurn",
+            decision="deny",
+            reason="late",
+            hooks=(HookSaid(name="hours", decision="deny", reason="late"),),
+        ),
+        (
+            '{"session_id":"S1","event":"PreTurn","decision":"deny","reason":"late",'
+            '"hooks":[{"name":"hours","decision":"deny","reason":"late"}]}'
+        ),
     ),
 ]
 

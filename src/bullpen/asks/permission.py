@@ -15,7 +15,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -48,6 +48,16 @@ class Verdict(NamedTuple):
     by_rule: bool = False
 
 
+class Advisor(Protocol):
+    """Somebody who is heard before a person is asked, and told afterwards."""
+
+    async def before(self, request: PermissionRequest) -> bool:
+        """Whether the call is approved without a person. Raises `ToolFailed` to refuse it."""
+        ...
+
+    def after(self, request: PermissionRequest, *, granted: bool, reason: str) -> None: ...
+
+
 class _Asked(NamedTuple):
     """A call on its way to a decision."""
 
@@ -55,6 +65,7 @@ class _Asked(NamedTuple):
     call: Call
     subject: Subject
     fingerprint: str
+    advisor: Advisor | None = None
 
 
 class Permissions:
@@ -82,11 +93,13 @@ class Permissions:
         self._turnstiles: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One per session in which somebody asks or waits to ask."""
 
-    async def request(self, request: PermissionRequest, call: Call, touch: Touch) -> Verdict:
+    async def request(
+        self, request: PermissionRequest, call: Call, touch: Touch, advisor: Advisor | None = None
+    ) -> Verdict:
         """Decide, asking a person if nothing else does. Raises `TurnCancelled` when the turn is over."""
         if call.mode == "deny" and not touch.is_read:
             return Verdict(False)
-        asked = await self._look(request, call, touch)
+        asked = (await self._look(request, call, touch))._replace(advisor=advisor)
         first = await self._store.read(lambda tx: self._decide(tx, asked))
         if first.outcome == "refused":
             return Verdict(False, first.reason, by_rule=True)
@@ -94,9 +107,17 @@ class Permissions:
             return Verdict(False)
         if first.outcome == "free":
             return Verdict(True)
-        if first.outcome == "allowed":
+        is_approved = False
+        if first.outcome == "asked" and advisor is not None:
+            shown = _as_shown(request, asked.subject, first.judgement)
+            is_approved = await advisor.before(shown) and await self._changed(asked, touch) is None
+        if is_approved:
+            # Like the approval of a hook before the call: it covers nothing that only an exact answer covers.
+            asked = asked._replace(call=call._replace(hook_approved=True))
+        if first.outcome == "allowed" or is_approved:
             settled = await self._store.write(
-                lambda tx: self._settle(tx, asked, may_ask=False), durable=call.effects or first.is_told
+                lambda tx: self._settle(tx, asked, may_ask=False),
+                durable=call.effects or first.is_told or is_approved,
             )
             if settled is not None:
                 return settled
@@ -161,7 +182,8 @@ class Permissions:
         again = await self._look(asked.request, asked.call, touch)
         if again.fingerprint == asked.fingerprint and again.subject.protects == asked.subject.protects:
             return None
-        return again._replace(request=msgspec.structs.replace(asked.request, id=str(uuid.uuid4())))
+        request = msgspec.structs.replace(asked.request, id=str(uuid.uuid4()))
+        return again._replace(request=request, advisor=asked.advisor)
 
     async def _decide(self, tx: Tx, asked: _Asked) -> Decision:
         standing = await asks.standing(tx, self._workspace, asked.request, asked.fingerprint)
@@ -209,7 +231,10 @@ class Permissions:
             if settled is not None:
                 return settled
             hit("ask-opened")
-            return await answer
+            verdict = await answer
+            if asked.advisor is not None:
+                asked.advisor.after(asked.request, granted=verdict.granted, reason=verdict.reason)
+            return verdict
         finally:
             self._pending.forget(ask_id)
             self._open.pop(ask_id, None)

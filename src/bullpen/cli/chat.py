@@ -15,6 +15,7 @@ from bullpen.cli.failure import one_line
 from bullpen.cli.inert import clock, cut, inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import End, Interrupt, Line, Terminal, open_terminal
+from bullpen.cli.transcript import describe_hooks
 from bullpen.cli.view import View
 from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.client.workspace import Room, attach
@@ -31,6 +32,7 @@ from bullpen.schema.events import (
     Compacted,
     ConfigChanged,
     Event,
+    HookDecided,
     MessageDelta,
     QueueChanged,
     Resync,
@@ -157,6 +159,8 @@ class Chat:
                     self._view.note(f"{len(prompts)} waiting (/queue)")
             case RunComplete() as end:
                 self._take_end(end)
+            case HookDecided(session_id=session_id) as decided if session_id == self._room.current_session:
+                self._view.note(cut(describe_hooks(decided), 300))
             case RunWaiting() as waiting:
                 self._take_wait(update, waiting)
             case AgentEvent(type="aws_sso_auth", aws_sso_url=url) if url:

@@ -25,13 +25,22 @@ from bullpen.cli.choosing import model_for_one_run
 from bullpen.cli.inert import clock, cut, inert, inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import LineReader
-from bullpen.cli.transcript import describe_call
+from bullpen.cli.transcript import describe_call, describe_hooks
 from bullpen.client.mirror import Ask
 from bullpen.client.updates import LinkChanged, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import BadRequest, BullpenError, ServerUnreachable
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
-from bullpen.schema.events import AgentEvent, Compacted, Event, MessageDelta, Resync, RunComplete, RunWaiting
+from bullpen.schema.events import (
+    AgentEvent,
+    Compacted,
+    Event,
+    HookDecided,
+    MessageDelta,
+    Resync,
+    RunComplete,
+    RunWaiting,
+)
 from bullpen.schema.message import Message
 from bullpen.schema.wire import encode
 
@@ -85,6 +94,7 @@ class Run:
         self._wish = wish
         self._run_id = str(uuid.uuid4())
         self._session = ""
+        self._text = wish.prompt
         self._has_begun = False
         self._printed: dict[str, int] = {}
         self._told: set[str] = set()
@@ -114,6 +124,7 @@ class Run:
                     permissions=cast('Literal["ask", "allow", "deny"]', self._wish.permissions),
                     interactive=self._wish.permissions == "ask",
                 )
+                self._text = self._room.text_of(self._run_id) or self._text
                 self._print_json("run", {"session_id": self._session, "run_id": self._run_id})
                 status = await self._follow(updates, tasks)
             except BrokenPipeError:
@@ -159,6 +170,8 @@ class Run:
                     self.say(f"{cut(inert_line(reason), 200)}; asking again at {clock(until)}")
                 case AgentEvent(type="aws_sso_auth", aws_sso_url=url) if url:
                     self.say(f"AWS asks for a login: open {inert_line(url)}")
+                case HookDecided(session_id=session) as decided if session == self._session:
+                    self.say(cut(describe_hooks(decided), 200))
                 case Compacted(session_id=session) if session == self._session:
                     self.say("the conversation was summarised to make room")
                 case Resync():
@@ -184,7 +197,7 @@ class Run:
         message = self._room.message(self._session, message_id)
         if message is None or message_id in self._seen or message.is_summary_message:
             return
-        if message.role == "user" and message.text == self._wish.prompt:
+        if message.role == "user" and message.text == self._text:
             self._has_begun = True
         elif message.role == "assistant" and self._has_begun:
             self._print_text(message_id, message.text)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from bullpen.cli.inert import cut, inert, inert_line
+from bullpen.schema.events import HookDecided
 from bullpen.schema.message import (
     BinaryPart,
     Finish,
@@ -56,7 +58,9 @@ class Transcript:
                 case ToolCallPart(data=call) if call.finished:
                     self._once(shown, call.id, out, cut(f"→ {describe_call(call)}", width))
                 case ToolResultPart(data=result):
-                    self._once(shown, result.tool_call_id, out, cut(f"  {describe_result(result)}", width))
+                    lines = [f"  {describe_result(result)}", *(f"  {line}" for line in hook_lines(result))]
+                    told = "\n".join(cut(line, width) for line in lines)
+                    self._once(shown, result.tool_call_id, out, told)
                 case ShellCommandPart(data=shell):
                     lines = [f"$ {inert(shell.command)}", inert(shell.output).rstrip("\n")]
                     self._once(shown, "shell", out, "\n".join(line for line in lines if line), gap=True)
@@ -130,6 +134,43 @@ def describe_result(result: ToolResult) -> str:
     lines = [line for line in inert(result.content).split("\n") if line.strip()]
     more = f"  (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return f"{'✗' if result.is_error else '✓'} {inert_line(lines[0]) if lines else 'nothing'}{more}"
+
+
+def hook_lines(result: ToolResult) -> list[str]:
+    """What hooks made of a call and of its result, a line for each that did something or failed to."""
+    try:
+        metadata = json.loads(result.metadata or "{}")
+    except ValueError:
+        return []
+    lines: list[str] = []
+    for key in ("hook", "hook_after"):
+        verdict = metadata.get(key) if isinstance(metadata, dict) else None
+        for hook in verdict.get("hooks", ()) if isinstance(verdict, dict) else ():
+            did = "changed the call" if hook.get("input_rewrite") else ""
+            lines += _hook_line(
+                hook.get("name"), hook.get("decision"), did, hook.get("reason"), hook.get("error")
+            )
+        if isinstance(verdict, dict) and isinstance(changed := verdict.get("updated_input"), dict):
+            effective = ToolCall(id="", name=result.name, input=json.dumps(changed))
+            lines.append(f"⚑ what ran: {describe_call(effective)}")
+    return lines
+
+
+def describe_hooks(decided: HookDecided) -> str:
+    """What hooks did beside a tool's call, in one line."""
+    did = "changed it" if decided.rewrote else "added to it" if decided.added else ""
+    lines = [
+        line
+        for hook in decided.hooks
+        for line in _hook_line(hook.name, hook.decision, did, hook.reason, hook.error)
+    ]
+    return f"{inert_line(decided.event)}: " + "; ".join(lines)
+
+
+def _hook_line(name: Any, decision: Any, did: str, reason: Any, error: Any) -> list[str]:
+    says = {"allow": "allowed it", "deny": "refused"}.get(decision) or did
+    told = [str(text) for text in (says, reason, error) if text]
+    return [f"⚑ hook {inert_line(str(name))}: {inert_line(', '.join(told))}"] if told else []
 
 
 def describe_finish(finish: Finish) -> str:

@@ -330,10 +330,14 @@ class Room:
         )
         key = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         answer = await self._link.call("POST", "/agent", body, headers=key, patience_s=None)
-        accepted = answer.read(PromptAccepted).run_id if answer.body else run_id
-        if self._mirror.end_of(accepted) is None:
-            self._link.runs[accepted] = (session, text)
-        return accepted
+        accepted = answer.read(PromptAccepted) if answer.body else PromptAccepted(run_id=run_id)
+        if self._mirror.end_of(accepted.run_id) is None:
+            self._link.runs[accepted.run_id] = (session, accepted.prompt or text)
+        return accepted.run_id
+
+    def text_of(self, run_id: str) -> str:
+        """What a prompt of ours reads that has not ended yet, "" for any other: a hook may have changed it on its way."""
+        return self._link.runs.get(run_id, ("", ""))[1]
 
     async def wait_for(self, run_id: str) -> RunComplete:
         """How the run ended, as soon as it has. Waits for as long as the caller does."""

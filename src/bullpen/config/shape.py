@@ -19,7 +19,10 @@ from msgspec import Meta
 
 from bullpen.schema.agent import CostTier, Model, SelectedModel
 
-HOOK_EVENTS = ("PreToolUse",)
+HookEvent = Literal[
+    "PreToolUse", "PostToolUse", "PrePrompt", "PostPrompt", "PreTurn", "PostTurn", "PreAsk", "PostAsk"
+]
+HOOK_EVENTS: tuple[HookEvent, ...] = typing.get_args(HookEvent)
 ROLES = ("large", "small")
 
 
@@ -233,14 +236,25 @@ HOOK_TIMEOUT_S = 30.0
 
 
 class Hook(Section, frozen=True, kw_only=True):
-    """A command that is asked before a tool runs; `matcher` is a regular expression on the tool's name."""
+    """A command that is asked around a prompt, a turn, a tool's call or an ask."""
 
     command: Annotated[str, says("What is run, by the shell.")]
     matcher: Annotated[
-        str, says("A regular expression on the tool's name; empty matches all.", regex=True)
+        str,
+        says(
+            "A regular expression on the tool's name, for calls and asks; empty matches all.",
+            regex=True,
+        ),
     ] = ""
     name: Annotated[str, says("How it is shown.")] = ""
     timeout: Annotated[float, span("How long it may take.")] = HOOK_TIMEOUT_S
+    fail_closed: Annotated[
+        bool, says("Refuse when it fails, takes too long or makes no sense, instead of going on without it.")
+    ] = False
+
+    @property
+    def title(self) -> str:
+        return self.name or self.command
 
     @property
     def timeout_s(self) -> float:
@@ -336,7 +350,7 @@ class File(Section, frozen=True, kw_only=True, rename={"schema_url": "$schema"})
     hooks: Annotated[
         dict[str, tuple[Hook, ...]],
         restricts(
-            "Commands that are asked before something happens, by event: `PreToolUse`.",
+            "Commands that are asked before something happens or told after it, by event; see docs/hooks.md.",
             keys=HOOK_EVENTS,
             word="EVENT",
         ),

@@ -16,7 +16,8 @@ import msgspec
 
 from bullpen.engine.answer import no_stray_cancel
 from bullpen.engine.context import CallContext
-from bullpen.engine.hooks import Hooks, HookVerdict
+from bullpen.engine.hook_words import HookVerdict
+from bullpen.engine.hooks import Hooks
 from bullpen.engine.repair import known_name
 from bullpen.errors import ToolFailed, TurnCancelled
 from bullpen.schema.message import ToolCall
@@ -43,7 +44,7 @@ async def run_calls(
     tools: Mapping[str, Tool],
     *,
     broken: Collection[str],
-    hooks: Hooks | None,
+    hooks: Hooks,
     session_id: str,
     context: MakeContext,
     report: Report,
@@ -93,10 +94,15 @@ def _is_parallel(tools: Mapping[str, Tool], call: ToolCall) -> bool:
 
 
 async def _run(
-    call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks | None, session_id: str, context: MakeContext
+    call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks, session_id: str, context: MakeContext
 ) -> Outcome:
+    return await _told(call, _checked(call, tools, hooks, session_id, context))
+
+
+async def _told(call: ToolCall, doing: Awaitable[Outcome]) -> Outcome:
+    """Whatever goes wrong is a result."""
     try:
-        return await _checked(call, tools, hooks, session_id, context)
+        return await doing
     except TurnStopped as exc:
         return Outcome(content=str(exc), is_error=True, stop_turn=True)
     except ToolFailed as exc:
@@ -109,16 +115,14 @@ async def _run(
 
 
 async def _checked(
-    call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks | None, session_id: str, context: MakeContext
+    call: ToolCall, tools: Mapping[str, Tool], hooks: Hooks, session_id: str, context: MakeContext
 ) -> Outcome:
     tool = tools.get(known_name(call.name, tools))
     if tool is None:
         raise ToolFailed(f"There is no tool {call.name!r}. Available: {', '.join(sorted(tools))}")
     arguments: dict[str, Any] = msgspec.json.decode(call.input or "{}")
-    verdict = HookVerdict()
-    if hooks:
-        verdict = await hooks.before_tool(session_id, call.name, arguments)
-    if verdict.decision == "deny" or verdict.halt:
+    verdict = await hooks.before_tool(session_id, tool.name, arguments)
+    if verdict.refuses:
         return _refused(verdict)
     if verdict.updated_input is not None:
         arguments = verdict.updated_input
@@ -128,22 +132,45 @@ async def _checked(
         params = msgspec.convert(given, tool.params, strict=False)
     except msgspec.ValidationError as exc:
         raise ToolFailed(f"The arguments of {call.name} are not right: {exc}") from exc
-    with no_stray_cancel(ToolFailed(f"{call.name} broke off by itself.")):
-        outcome = await tool.run(params, context(tool, call, verdict.decision == "allow"))
-    return outcome if verdict.metadata is None else _annotated(outcome, verdict)
+    with_context = context(tool, call, verdict.decision == "allow")
+    outcome = await _told(call, _carried_out(tool, params, with_context))
+    if verdict.metadata is not None:
+        outcome = _annotated(outcome, verdict, "hook")
+    return _after(outcome, await hooks.after_tool(session_id, tool.name, arguments, outcome))
+
+
+async def _carried_out(tool: Tool, params: msgspec.Struct, context: CallContext) -> Outcome:
+    with no_stray_cancel(ToolFailed(f"{tool.name} broke off by itself.")):
+        return await tool.run(params, context)
 
 
 def _refused(verdict: HookVerdict) -> Outcome:
-    reason = verdict.reason or "no reason given"
     return Outcome(
-        content=f"A hook refused this call: {reason}",
+        content=f"A hook refused this call: {verdict.reason or 'no reason given'}",
         is_error=True,
         metadata={"hook": verdict.metadata},
         stop_turn=verdict.halt,
     )
 
 
-def _annotated(outcome: Outcome, verdict: HookVerdict) -> Outcome:
+def _after(outcome: Outcome, verdict: HookVerdict) -> Outcome:
+    """The result as the hooks that saw it leave it: as it is, in other words, or not at all."""
+    if verdict.metadata is None:
+        return outcome
+    if verdict.refuses:
+        why = verdict.reason or "no reason given"
+        content = f"The call was made, but a hook withholds its result: {why}"
+        outcome = Outcome(content=content, is_error=True, stop_turn=verdict.halt or outcome.stop_turn)
+    elif verdict.output is not None:
+        # What people are shown of it is made from the same content, so it goes as well.
+        kept = {key: value for key, value in (outcome.metadata or {}).items() if key == "hook"}
+        outcome = msgspec.structs.replace(
+            outcome, content=verdict.output, data=b"", mime_type="", metadata=kept
+        )
+    return _annotated(outcome, verdict, "hook_after")
+
+
+def _annotated(outcome: Outcome, verdict: HookVerdict, key: str) -> Outcome:
     content = f"{outcome.content}\n{verdict.context}" if verdict.context else outcome.content
-    metadata = (outcome.metadata or {}) | {"hook": verdict.metadata}
+    metadata = (outcome.metadata or {}) | {key: verdict.metadata}
     return msgspec.structs.replace(outcome, content=content, metadata=metadata)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.asks.permission import Call, Touch, guard
+from bullpen.engine.hook_points import AskHooks
 from bullpen.engine.services import Services
 from bullpen.errors import ToolFailed
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
@@ -62,6 +63,7 @@ class CallContext:
         call: Call,
         supports_images: bool,
         delegate: Callable[[str, str, str, Errand | None], Awaitable[str]],
+        hooks: AskHooks,
         errand: Errand | None = None,
     ) -> None:
         agent = services.agent()
@@ -80,6 +82,7 @@ class CallContext:
         self._tool_name = tool_name
         self._call = call
         self._delegate = delegate
+        self._hooks = hooks
 
     def resolve(self, path: str) -> Path:
         return paths.resolve(self.root, path)
@@ -111,7 +114,7 @@ class CallContext:
             hosts=reach.hosts,
             is_read=reach.is_read,
         )
-        verdict = await self._services.permissions.request(request, self._call, touch)
+        verdict = await self._services.permissions.request(request, self._call, touch, self._hooks)
         if verdict.granted:
             hit("call-intended")
             return
@@ -132,7 +135,9 @@ class CallContext:
             confirm_title=confirm_title,
             confirm_description=confirm_description,
         )
+        await self._hooks.before_questions(batch)
         responses = await self._services.questions.ask(batch, turn=self._call.turn)
+        self._hooks.after_questions(batch, responses)
         if responses is None:
             raise QuestionCancelled
         return responses

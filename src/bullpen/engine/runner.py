@@ -26,6 +26,7 @@ from bullpen.engine.active import Active
 from bullpen.engine.beginnings import Begun, begin_turn, fail_next
 from bullpen.engine.compaction import summarize
 from bullpen.engine.history import History
+from bullpen.engine.hook_points import TurnHooks
 from bullpen.engine.queue import Cancelled
 from bullpen.engine.recovery import take_up
 from bullpen.engine.services import Agent, Chosen, Services, choose, offered, preferred
@@ -274,6 +275,8 @@ class Runner:
         prompt, session = begun.prompt, begun.session
         assert session is not None
         error: Exception | None = None
+        hooks = TurnHooks(self._services.hook_points, agent.hooks, prompt)
+        is_over = False
         try:
             with self._running[prompt.session].scope:
                 try:
@@ -281,13 +284,16 @@ class Runner:
                         await self._summarize(chosen, begun)
                     else:
                         self._name(agent, session, prompt)
-                        await self._turn(agent, chosen, begun)
+                        await self._turn(agent, chosen, begun, hooks)
+                    is_over = True
                 except TurnCancelled:
                     pass
                 except Exception as exc:
                     error = exc
             if error is not None:
                 await self._fail(prompt, error)
+            if not is_over and prompt.kind == "prompt":
+                hooks.broke("failed" if error else "cancelled", str(error or ""))
         finally:
             del self._running[prompt.session]
             self._settle_outcome(prompt.session, prompt.seq, error)
@@ -310,7 +316,7 @@ class Runner:
                 await anyio.sleep(STORE_RETRY_S)
         return None
 
-    async def _turn(self, agent: Agent, chosen: Chosen, begun: Begun) -> None:
+    async def _turn(self, agent: Agent, chosen: Chosen, begun: Begun, hooks: TurnHooks) -> None:
         prompt, session, draft = begun.prompt, begun.session, begun.draft
         assert session is not None and draft is not None
         await agent.prepare(interactive=prompt.interactive)
@@ -318,16 +324,18 @@ class Runner:
         limits = agent.settings.options.turn_limits
         history = await self._history(chosen, begun)
         scene = await self._services.scenes.of(session, agent.work_tree)
+        added = await hooks.before(chosen.selected)
         run = TurnRun(
             Active(self._services, agent, prompt, prompt.session),
             chosen,
-            system="\n".join(filter(None, (await agent.system_prompt(), scene))),
+            system="\n".join(filter(None, (await agent.system_prompt(), scene, added))),
             tools=tools,
             history=history,
             draft=draft,
             requests=_requests(history, after_summary=bool(session.summary_message_id)),
             used=session.prompt_tokens + session.completion_tokens,
             most_steps=limits.steps,
+            hooks=hooks,
         )
         self._running[prompt.session].runs.append(run)
         longest_s = seconds(limits.time)

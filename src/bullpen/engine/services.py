@@ -16,6 +16,7 @@ from bullpen.config.settings import Settings
 from bullpen.engine.children import Children
 from bullpen.engine.choices import Choices
 from bullpen.engine.history import Histories
+from bullpen.engine.hook_points import HookPoints
 from bullpen.engine.hooks import Hooks
 from bullpen.engine.retry import Waits
 from bullpen.engine.scenes import Scenes
@@ -91,6 +92,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     about: About
     choices: Choices
     waits: Waits
+    hook_points: HookPoints
     children: Children = msgspec.field(default_factory=Children)
     histories: Histories = msgspec.field(default_factory=Histories)
     scenes: Scenes = msgspec.field(default_factory=Scenes)

@@ -31,6 +31,7 @@ from bullpen.engine.compaction import Compaction, is_full, place_within, tokens_
 from bullpen.engine.context import CallContext
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import History, user_turn
+from bullpen.engine.hook_points import AskHooks, TurnHooks
 from bullpen.engine.services import Agent, Chosen, choose, offered
 from bullpen.errors import (
     BullpenError,
@@ -43,7 +44,7 @@ from bullpen.errors import (
     TurnTooLong,
 )
 from bullpen.providers.base import AssistantTurn, ModelRequest, Native, ToolSpec, ToolTurn, Usage, UserTurn
-from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult
+from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message, user_parts
 from bullpen.store import asks, messages, natives, prompts, sessions
 from bullpen.store.growth import show
 from bullpen.store.sessions import Spent
@@ -55,6 +56,9 @@ from bullpen.tools.errands import Errand
 LOOK_BACK = 10
 SAME_AT_MOST = 5
 """A model that makes the same calls with the same results more often than this in its last steps is stuck."""
+
+HOOK_AUTHOR = "hook"
+"""Who speaks when a hook does not let a turn end."""
 
 STEERED = Outcome(
     content="Stopped: somebody said something new, see below. If this had begun, its outcome is unknown.",
@@ -78,9 +82,10 @@ class TurnRun:
         used: int = 0,
         most_steps: int = 0,
         errand: Errand | None = None,
+        hooks: TurnHooks | None = None,
     ) -> None:
         """`used` is how much of the context the conversation took when it was last sent; without `most_steps` the turn may
-        have any number."""
+        have any number. `hooks` are heard when the model is done."""
         self._active = active
         self._services = active.services
         self._chosen = chosen
@@ -93,6 +98,7 @@ class TurnRun:
         self._used = used
         self._most_steps = most_steps
         self._errand = errand
+        self._hooks = hooks
         self._steps = 0
         self._may_compact = True
         """False once a summary has freed next to nothing: another would free as little."""
@@ -147,16 +153,19 @@ class TurnRun:
             answer = await self._break_off(answer)
         order = list(self._draft.calls)
         self._results.sort(key=lambda result: order.index(result[0].id))
+        objection = ""
         if not is_broken:
             if stopped or not calls:
                 text = self._draft.text
                 reason = "end_turn" if calls or answer.reason == "tool_use" else answer.reason
-                if await self._finish(answer, reason):
+                if self._hooks is not None:
+                    objection = await self._hooks.after(text, is_stopped=stopped)
+                if not objection and await self._finish(answer, reason):
                     return text
             else:
                 self._watch_for_loops()
         hit("step-ending")
-        await self._next_step(answer)
+        await self._next_step(answer, objection)
         hit("step-begun")
         if is_full(self._chosen, self._active, self._used):
             await self._compact("full")
@@ -231,6 +240,7 @@ class TurnRun:
             supports_images=self._chosen.model.supports_attachments,
             delegate=self._delegate,
             errand=self._errand,
+            hooks=AskHooks(self._services.hook_points, self._active.agent.hooks),
         )
 
     async def _report(self, call: ToolCall, outcome: Outcome) -> None:
@@ -280,8 +290,9 @@ class TurnRun:
         hit("turn-ended")
         return ended
 
-    async def _next_step(self, answer: Answer) -> None:
-        """Finish this step's message, take in what was queued to join, and open the next message."""
+    async def _next_step(self, answer: Answer, objection: str = "") -> None:
+        """Finish this step's message, take in what was queued to join, and open the next message. An `objection` of a hook is
+        said before all that."""
         active = self._active
         step, native = self._draft.open, self._draft.native
         finished = self._draft.finished(self._services.now, "tool_use" if self._results else "end_turn")
@@ -298,7 +309,8 @@ class TurnRun:
             show(tx, step, pieces)
             await messages.rewrite(tx, active.workspace, finished)
             await self._keep_native(tx, step.id, native)
-            joined = await fold(tx, active.workspace, active.prompt.seq, active.session_id)
+            said = await self._object(tx, objection) if objection else []
+            joined = [*said, *await fold(tx, active.workspace, active.prompt.seq, active.session_id)]
             draft = await open_answer(
                 tx, active.workspace, active.session_id, active.prompt.seq, self._chosen
             )
@@ -306,9 +318,16 @@ class TurnRun:
 
         self._is_steered = False
         joined, self._draft = await active.write(work, durable=False)
-        self._requests += [message.text for message in joined]
+        self._requests += [message.text for message in joined if message.author != HOOK_AUTHOR]
         images = self._chosen.model.supports_attachments
         self._turns.extend(user_turn(message, images=images) for message in joined)
+
+    async def _object(self, tx: Tx, objection: str) -> list[Message]:
+        """What a hook has to say, as something that was said in the room."""
+        session = self._active.session_id
+        message = new_message("user", session, user_parts(objection, ()), tx.now, author=HOOK_AUTHOR)
+        await messages.insert(tx, self._active.workspace, message)
+        return [message]
 
     async def _break_off(self, answer: Answer | None) -> Answer:
         """Somebody speaks now. What the model said stays, calls without a result get one, and their asks die."""

@@ -105,7 +105,10 @@ class NewPrompt(Wire, frozen=True, kw_only=True):
 
 
 class PromptAccepted(Wire, frozen=True, kw_only=True):
+    """`prompt` is there when a hook changed the text: what it reads now."""
+
     run_id: str
+    prompt: str = ""
 
 
 class AgentInit(Wire, frozen=True, kw_only=True):

@@ -143,6 +143,27 @@ class Compacted(Wire, frozen=True, kw_only=True):
     tokens_after: int
 
 
+class HookSaid(Wire, frozen=True, kw_only=True):
+    """What one hook said; `error` is how it failed."""
+
+    name: str
+    decision: str = ""
+    reason: str = ""
+    error: str = ""
+
+
+class HookDecided(Wire, frozen=True, kw_only=True):
+    """Hooks had a say in a prompt, a turn or an ask, or failed to. What they make of a tool's call stands in its result."""
+
+    session_id: str
+    event: str
+    decision: Literal["allow", "deny", "none"]
+    reason: str = ""
+    rewrote: bool = False
+    added: bool = False
+    hooks: tuple[HookSaid, ...] = ()
+
+
 Payload = (
     Message
     | Session
@@ -165,6 +186,7 @@ Payload = (
     | RunWaiting
     | Compacted
     | Pin
+    | HookDecided
 )
 
 KINDS: dict[type[Wire], str] = {
@@ -189,6 +211,7 @@ KINDS: dict[type[Wire], str] = {
     RunWaiting: "run_waiting",
     Compacted: "session_compacted",
     Pin: "session_pin",
+    HookDecided: "hook_decided",
 }
 """The wire's name of each payload class."""
 

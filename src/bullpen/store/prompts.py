@@ -137,6 +137,14 @@ async def accept(tx: Tx, workspace: str, new: NewRow) -> Accepted:
     return Accepted(seq, new.run_id)
 
 
+async def text_of(tx: Tx, workspace: str, idempotency_key: str) -> str | None:
+    """What the prompt reads that was accepted with this key, None when none was."""
+    known = await tx.row(
+        "SELECT text FROM prompts WHERE workspace = $1 AND idempotency_key = $2", workspace, idempotency_key
+    )
+    return None if known is None else str(known[0])
+
+
 async def _place_of(tx: Tx, workspace: str, new: NewRow, seq: int) -> float:
     """Behind all others; what wants to be heard now goes before those that wait for a turn of their own."""
     if new.timing != "now":

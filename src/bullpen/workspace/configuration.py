@@ -23,7 +23,7 @@ from bullpen.config.skills import Skill
 from bullpen.config.trust import effects
 from bullpen.config.trusted import TrustBook
 from bullpen.engine import prompt
-from bullpen.engine.hooks import EVENT, Hooks
+from bullpen.engine.hooks import Hooks
 from bullpen.errors import BadRequest, ConfigError, ContentChanged
 from bullpen.mcp.servers import McpServers
 from bullpen.providers import registry
@@ -39,7 +39,7 @@ MakeProvider = Callable[[ProviderSettings], Provider]
 
 
 class Configuration:
-    """`agent` is there after the first `reload`."""
+    """`agent` is there after the first `reload`. `command_env` is what commands see; it follows the configuration."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Configuration:
         root: Path,
         data_dir: Path,
         env: Mapping[str, str],
+        command_env: Mapping[str, str],
         trusted: bool,
         trust_file: Path | None,
         tools: Callable[[], Mapping[str, Tool]],
@@ -59,6 +60,7 @@ class Configuration:
         self._root = root
         self._data_dir = data_dir
         self._env = env
+        self._command_env = command_env
         self._trusts_all = trusted
         self._book = TrustBook(trust_file) if trust_file else None
         self._tools = tools
@@ -118,9 +120,7 @@ class Configuration:
         return ConfiguredAgent(
             root=self._root,
             settings=settings,
-            hooks=Hooks(
-                settings.hooks.get(EVENT, ()), root=self._root, env=self._env, processes=self._processes
-            ),
+            hooks=Hooks(settings.hooks, root=self._root, env=self._command_env, processes=self._processes),
             skills=found,
             sub_agents=sub_agents,
             tools=tools,

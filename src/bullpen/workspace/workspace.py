@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from bullpen import __version__
@@ -22,6 +23,7 @@ from bullpen.broker.facts import Fact
 from bullpen.broker.feed import Feed
 from bullpen.config import write
 from bullpen.engine.choices import Choices, models_in
+from bullpen.engine.hook_points import HookPoints
 from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
@@ -118,6 +120,7 @@ class Workspace(Records):
             root=opening.root,
             data_dir=store.directory,
             env=opening.env,
+            command_env=self._tool_env,
             trusted=surroundings.trusted,
             trust_file=surroundings.trust_file,
             tools=surroundings.tools,
@@ -158,6 +161,7 @@ class Workspace(Records):
         self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
         self._choices = Choices(store, opening.id)
         self._waits = Waits(store, opening.id)
+        self._hook_points = HookPoints(store, opening.id, tasks)
         self._runner = Runner(
             Services(
                 store=store,
@@ -182,6 +186,7 @@ class Workspace(Records):
                 ),
                 choices=self._choices,
                 waits=self._waits,
+                hook_points=self._hook_points,
                 histories=surroundings.histories,
                 tally=surroundings.tally,
             ),
@@ -326,22 +331,32 @@ class Workspace(Records):
             raise BadRequest("prompt is empty")
         if not body.session_id:
             raise BadRequest("session id is missing")
+        hooks = self._configuration.agent.hooks
+        passed, is_repeated = body, False
+        if idempotency_key and hooks.has("PrePrompt", "PostPrompt"):
+            known = await self._read(lambda tx: prompts.text_of(tx, self.id, idempotency_key))
+            is_repeated = known is not None
+            passed = msgspec.structs.replace(body, prompt=known if known is not None else body.prompt)
+        if not is_repeated:
+            passed = await self._hook_points.before_prompt(hooks, body, author)
         run_id = await self._runner.accept(
             NewRow(
-                session=body.session_id,
-                text=body.prompt,
-                run_id=body.run_id or str(uuid.uuid4()),
-                own_run_id=bool(body.run_id),
+                session=passed.session_id,
+                text=passed.prompt,
+                run_id=passed.run_id or str(uuid.uuid4()),
+                own_run_id=bool(passed.run_id),
                 author=author,
                 idempotency_key=idempotency_key,
-                permissions=body.permissions or "ask",
-                interactive=body.interactive,
-                attachments=body.attachments,
-                timing=body.when,
+                permissions=passed.permissions or "ask",
+                interactive=passed.interactive,
+                attachments=passed.attachments,
+                timing=passed.when,
                 client=client,
             )
         )
-        return PromptAccepted(run_id=run_id)
+        if not is_repeated:
+            self._hook_points.after_prompt(hooks, passed, run_id, author)
+        return PromptAccepted(run_id=run_id, prompt=passed.prompt if passed.prompt != body.prompt else "")
 
     async def cancel(self, session_id: str) -> Dropped:
         return Dropped(dropped=(await self._runner.cancel(session_id)).dropped)
