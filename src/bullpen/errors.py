@@ -128,6 +128,16 @@ class PromptNotFound(NotFound):
         self.seq = seq
 
 
+class JobNotFound(NotFound):
+    """No background job has that id, or it was forgotten after its end."""
+
+    code = "job_not_found"
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__("job not found")
+        self.job_id = job_id
+
+
 class GrantNotFound(NotFound):
     code = "grant_not_found"
 

@@ -37,6 +37,7 @@ from bullpen.schema.events import (
     agent_finished,
     frame,
 )
+from bullpen.schema.jobs import CommandOutput, Job
 from bullpen.schema.message import (
     BORN_FINISHED,
     EMPTY_MESSAGE,
@@ -294,6 +295,29 @@ OTHERS: list[tuple[str, Wire, str]] = [
             '{"session_id":"S1","event":"PreTurn","decision":"deny","reason":"late",'
             '"hooks":[{"name":"hours","decision":"deny","reason":"late"}]}'
         ),
+    ),
+    (
+        "updated",
+        Job(
+            id="00A",
+            session_id="S1",
+            command="make",
+            working_dir="/x",
+            running=False,
+            exit_code=2,
+            output_bytes=7,
+            started_at=1.5,
+            ended_at=2.5,
+        ),
+        (
+            '{"id":"00A","session_id":"S1","command":"make","working_dir":"/x","running":false,"exit_code":2,'
+            '"output_bytes":7,"started_at":1.5,"ended_at":2.5}'
+        ),
+    ),
+    (
+        "updated",
+        CommandOutput(session_id="S1", tool_call_id="c1", offset=3, text="50 %"),
+        '{"session_id":"S1","tool_call_id":"c1","offset":3,"text":"50 %"}',
     ),
 ]
 

@@ -29,6 +29,7 @@ from bullpen.schema.api import (
 from bullpen.schema.asks import Explanation, Grant, Rule
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import RunWaiting
+from bullpen.schema.jobs import Job, JobOutput
 from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
 from bullpen.server.app import build_app
 
@@ -56,7 +57,12 @@ VERSION = nouns.VersionInfo(version="1", commit="c", build_id="b", go_version=""
 
 TRUST = Trust(trusted=True, fingerprint="f")
 
+JOB = Job(
+    id="001", session_id="s1", command="make", working_dir="/x", running=True, output_bytes=5, started_at=1.5
+)
+
 IMMEDIATE: dict[str, Any] = {
+    "list_jobs": [JOB],
     "describe": WORKSPACE,
     "config": {"options": {}},
     "clients": [nouns.ClientInfo(client_id=CLIENT, name="ana", streams=1)],
@@ -77,6 +83,8 @@ IMMEDIATE: dict[str, Any] = {
 }
 
 LATER: dict[str, Any] = {
+    "job_output": JobOutput(offset=0, text="built", next_offset=5, total=5, running=True),
+    "kill_job": JOB,
     "needs_init": True,
     "mark_initialized": None,
     "read_skill": SkillContent(
@@ -172,7 +180,7 @@ class FakeWorkspace:
 
     def __init__(self, calls: list[Any]) -> None:
         self.answers = IMMEDIATE | LATER
-        self.outside = self.models = self
+        self.outside = self.models = self.commands = self
         self.upkeep = self
         self._calls = calls
 

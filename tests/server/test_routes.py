@@ -65,6 +65,10 @@ S = f"{W}/sessions/s1"
 A = f"{W}/agent/sessions/s1"
 
 PIN = '{"id":"p1","session_id":"s1","text":"t","created_at":1}'
+JOB = (
+    '{"id":"001","session_id":"s1","command":"make","working_dir":"/x","running":true,"output_bytes":5,'
+    '"started_at":1.5}'
+)
 WAITING = '{"session_id":"s1","reason":"busy","until":2.5,"attempt":1}'
 SPENT = '{"key":"k","calls":1,"input":2,"output":3,"cache_read":4,"cache_write":5,"cost":0.5,"estimated":0}'
 
@@ -197,6 +201,14 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         '{"output":"hello\\n","exit_code":0}',
         ("shell", "s1", ShellRun(command="echo hello", term_width=80)),
     ),
+    (f"GET {W}/jobs?session_id=s1", None, f"[{JOB}]", ("list_jobs", "s1")),
+    (
+        f"GET {W}/jobs/001/output?offset=3&wait=2",
+        None,
+        '{"offset":0,"text":"built","next_offset":5,"total":5,"running":true}',
+        ("job_output", "001", 3, 2),
+    ),
+    (f"DELETE {W}/jobs/001", None, JOB, ("kill_job", "001")),
     (f"GET {A}/prompts", None, f"[{QUEUED}]", ("queue", "s1")),
     (f"GET {A}/prompts/queued", None, "1", ("queue", "s1")),
     (f"GET {A}/prompts/list", None, '["later"]', ("queue", "s1")),

@@ -14,7 +14,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.system.processes import Process, Processes, Spool, shell_argv
+from bullpen.system.processes import Process, Processes, shell_argv
+from bullpen.system.spool import Spool
 
 ENV = {"PATH": os.environ["PATH"]}
 

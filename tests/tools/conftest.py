@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import msgspec
 import pytest
 from tests.internet import World, authority, trust, world
@@ -21,7 +22,7 @@ from bullpen.schema.asks import Question, QuestionResponse
 from bullpen.schema.session import Todo
 from bullpen.system import paths
 from bullpen.system.environment import tool_environment
-from bullpen.system.jobs import Jobs
+from bullpen.system.jobs import Jobs, Owner
 from bullpen.system.processes import Processes
 from bullpen.tools.base import NOTHING, Outcome, Reach, Section, Tool
 from bullpen.tools.errands import Errand
@@ -86,7 +87,7 @@ class Known:
 class Bench:
     """A tool context, and the person it asks: `on_permit` and `on_ask` say what they do."""
 
-    def __init__(self, root: Path, jobs: Jobs, processes: Processes) -> None:
+    def __init__(self, root: Path, all_jobs: Jobs, processes: Processes) -> None:
         self.root = root
         self.session_id = "s1"
         self.call_id = "c1"
@@ -94,10 +95,13 @@ class Bench:
         self.limits: Mapping[str, Any] = {}
         self.skill_dirs: Sequence[Path] = ()
         self.files = MemoryFiles()
-        self.jobs = jobs
         self.search = WebSearch()
         self.net = Web(lambda: self.limits, processes, search=lambda: self.search)
         self.about = Known()
+        self.all_jobs = all_jobs
+        self.jobs = all_jobs.of(Owner("s1"))
+        self.shown: list[tuple[int, str]] = []
+        self._was_shown = anyio.Event()
         self._processes = processes
         self.todos: Sequence[Todo] = ()
         self.errand: Errand | None = None
@@ -136,6 +140,16 @@ class Bench:
             return
         self.asked.append(asked)
         self.on_permit(asked)
+
+    def show_output(self, offset: int, text: str) -> None:
+        self.shown.append((offset, text))
+        self._was_shown.set()
+        self._was_shown = anyio.Event()
+
+    async def has_shown(self, count: int) -> None:
+        """Until so many pieces of output were shown."""
+        while len(self.shown) < count:
+            await self._was_shown.wait()
 
     async def ask(
         self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""

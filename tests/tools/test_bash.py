@@ -10,6 +10,7 @@ import pytest
 from tests.tools.conftest import Asked, Bench
 
 from bullpen.errors import ToolFailed
+from bullpen.system.jobs import Owner
 from bullpen.tools.base import PermissionDenied
 
 
@@ -117,7 +118,7 @@ async def test_a_background_command_that_fails_at_once_is_an_ordinary_result(ben
     """The model need not ask again to learn that."""
     outcome = await bash(bench, "echo no; exit 4", run_in_background=True)
     assert outcome.content == f"no\nExit code 4\n\n<cwd>{bench.root}</cwd>"
-    assert bench.jobs.running() == 0
+    assert bench.all_jobs.running() == 0
 
 
 async def test_a_slow_command_moves_to_the_background(bench: Bench) -> None:
@@ -155,6 +156,81 @@ async def test_no_room_for_a_job_ends_the_command(bench: Bench, monkeypatch: pyt
     assert (outcome.is_error, "job_kill" in outcome.content) == (True, True)
     pid = read(bench.root / "pid").strip()
     assert not pid or not Path(f"/proc/{pid}").exists()
+
+
+async def test_everybody_sees_what_a_running_command_prints(bench: Bench) -> None:
+    """Piece by piece, each where the last one ended; of a flood only the end."""
+    os.mkfifo(bench.root / "gate")
+
+    async def open_gates() -> None:
+        for seen in (1, 2):
+            await bench.has_shown(seen)
+            await anyio.Path(bench.root / "gate").write_text("go\n")
+
+    command = "echo one; read < gate; seq 1 10000 >&2; read < gate; echo over"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(open_gates)
+        outcome = await bash(bench, command)
+    assert bench.shown[0] == (0, "one\n")
+    offset, text = bench.shown[-1]
+    assert (text.endswith("\n10000\n"), offset + len(text), len(text) <= 8192) == (True, 48898, True)
+    assert "over" in outcome.content
+
+
+async def test_a_job_is_read_piece_by_piece(bench: Bench) -> None:
+    """By offset as it came, or only its last lines; the result says where to go on."""
+    outcome = await bash(bench, "seq 1 5; echo oops >&2; exec sleep 600", run_in_background=True)
+    assert outcome.metadata
+    job_id = outcome.metadata["shell_id"]
+    first = await bench.call("job_output", shell_id=job_id, offset=0)
+    assert first.content == "Status: running\n\n1\n2\n3\n4\n5\noops\n\n[running; next offset 15 of 15]"
+    later = await bench.call("job_output", shell_id=job_id, offset=8)
+    assert "\n\n5\noops\n" in later.content
+    tail = await bench.call("job_output", shell_id=job_id, tail=2)
+    assert (tail.content, tail.is_cut) == ("Status: running\n\n5\noops\n[running]", True)
+
+
+async def test_waiting_for_a_job_has_a_limit(bench: Bench) -> None:
+    """The call says so and the job runs on."""
+    outcome = await bash(bench, "exec sleep 600", run_in_background=True)
+    assert outcome.metadata
+    seen = await bench.call("job_output", shell_id=outcome.metadata["shell_id"], wait=True, timeout=0)
+    assert seen.content.startswith("Status: running")
+
+
+async def test_jobs_belong_to_their_session(bench: Bench) -> None:
+    """Another one neither lists nor reads nor ends them."""
+    outcome = await bash(bench, "exec sleep 600", run_in_background=True)
+    assert outcome.metadata
+    job_id = outcome.metadata["shell_id"]
+    listed = await bench.call("job_list")
+    assert listed.content.startswith(f"{job_id}  running, started ")
+    assert listed.content.endswith(" s ago, 0 bytes: exec sleep 600")
+    bench.jobs = bench.all_jobs.of(Owner("s2"))
+    assert (await bench.call("job_list")).content == "There are no background jobs."
+    for name in ("job_output", "job_kill"):
+        refused = await bench.call(name, shell_id=job_id)
+        assert (refused.is_error, "of this session" in refused.content) == (True, True)
+    job = bench.all_jobs.get(job_id)
+    assert job
+    assert not job.done
+
+
+async def test_an_agent_that_knows_is_not_told(bench: Bench) -> None:
+    """A job wakes its agent, unless it asked not to be woken or has seen the end."""
+    ids = []
+    for wake in (True, False):
+        outcome = await bash(bench, "exec sleep 600", run_in_background=True, wake=wake)
+        assert outcome.metadata
+        assert ("You will be prompted" in outcome.content) is wake
+        ids.append(outcome.metadata["shell_id"])
+    jobs = [bench.all_jobs.find(job_id) for job_id in ids]
+    assert [job.wakes for job in jobs] == [True, False]
+    await bench.call("job_output", shell_id=ids[0], wait=True, timeout=0)
+    assert jobs[0].wakes
+    await jobs[0].kill()
+    await bench.call("job_output", shell_id=ids[0])
+    assert not jobs[0].wakes
 
 
 async def test_unknown_jobs_are_told(bench: Bench) -> None:

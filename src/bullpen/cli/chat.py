@@ -39,6 +39,7 @@ from bullpen.schema.events import (
     RunComplete,
     RunWaiting,
 )
+from bullpen.schema.jobs import CommandOutput, Job
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 
@@ -145,6 +146,10 @@ class Chat:
                 self._view.show(session_id, message_id)
             case MessageDelta(session_id=session_id, message_id=message_id):
                 self._view.show(session_id, message_id)
+            case CommandOutput(session_id=session_id, text=text):
+                self._view.show_output(session_id, text)
+            case Job() as job:
+                self._take_job(update, job)
             case Session() as session:
                 await self._take_session(update, session)
             case PermissionRequest() | QuestionBatch():
@@ -187,6 +192,13 @@ class Chat:
         if waiting.session_id == self._room.current_session and event.action != "deleted":
             reason = cut(inert_line(waiting.reason), 200)
             self._view.note(f"{reason}; asking again at {clock(waiting.until)} (/wake)")
+
+    def _take_job(self, event: Event, job: Job) -> None:
+        if job.session_id == self._room.current_session and event.action == "updated" and not job.running:
+            what = cut(inert_line(job.description or job.command), 80)
+            self._view.note(
+                f"background job {inert_line(job.id)} has ended with exit code {job.exit_code}: {what}"
+            )
 
     def _take_config(self, changed: ConfigChanged) -> None:
         """What clients change by a call, they tell themselves; files and trust change behind everybody's back."""

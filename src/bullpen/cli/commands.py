@@ -28,6 +28,7 @@ HELP = """\
   /pin text       keep a note in summaries     /undo          take the last summary back
   /cost           what this workspace spent    /trust [yes]   what the project's files want; let them
   /who            who is attached              /quit          leave (also Ctrl-D; the turn goes on)
+  /jobs           list the background jobs     /jobs kill ID  end one
   //text          a prompt that begins with a slash
   Ctrl-C cancels the running turn, twice leaves."""
 
@@ -65,6 +66,7 @@ class Commands:
             "model": self._model,
             "default": self._default,
             "who": self._who,
+            "jobs": self._jobs,
             "trust": self._trust,
         }
 
@@ -252,6 +254,18 @@ class Commands:
             me = " (you)" if client.client_id == self._room.client_id else ""
             rows.append(f"  {inert_line(client.name) or client.client_id[:8]}{me}{where}")
         self._view.block("\n".join(rows) or "  nobody")
+
+    async def _jobs(self, wanted: str) -> None:
+        word, _, job_id = wanted.partition(" ")
+        if word == "kill" and job_id:
+            ended = await self._room.kill_job(job_id.strip())
+            self._view.note(f"ended: {inert_line(ended.id)}")
+            return
+        rows = [
+            f"  {inert_line(job.id)}  {'running' if job.running else f'exit {job.exit_code}':<8}  {inert_line(job.command)}"
+            for job in await self._room.jobs()
+        ]
+        self._view.block("\n".join(rows) or "  no background jobs")
 
     async def _trust(self, wanted: str) -> None:
         """Show what waits for trust; `yes` trusts exactly what was shown last, `no` takes trust back."""

@@ -19,6 +19,7 @@ COMMANDS = {
     "backup": "Copy the database, also while the server runs.",
     "config": "Show, change and check the configuration.",
     "doctor": "Check this installation and say what to mend.",
+    "jobs": "List, follow and end the agents' background jobs.",
     "login": "Keep a provider's key, or log in to GitHub Copilot.",
     "logout": "Forget a provider's key or login.",
     "models": "List models, prices and favourites; update the catalogue.",

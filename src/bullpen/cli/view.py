@@ -6,7 +6,7 @@ care here: the view is told when to look, and prints what is new.
 
 from __future__ import annotations
 
-from bullpen.cli.inert import inert_line
+from bullpen.cli.inert import cut, inert, inert_line
 from bullpen.cli.terminal import Terminal
 from bullpen.cli.transcript import Transcript
 from bullpen.client.workspace import Room
@@ -16,6 +16,9 @@ from bullpen.schema.session import Session
 
 RECENT_MESSAGES = 12
 """How much of a session is printed on entering it; /history prints the rest."""
+
+OUTPUT_LINES = 3
+"""How many lines of a running command are printed at once, a few times a second: a sign of life, not a log."""
 
 
 class View:
@@ -73,6 +76,14 @@ class View:
             self._show(message)
         elif self._is_child(session_id):
             self._show_child(message)
+
+    def show_output(self, session_id: str, text: str) -> None:
+        """The last lines of what a running command has just printed."""
+        if session_id != self._room.current_session:
+            return
+        lines = [line for line in inert(text).split("\n") if line.strip()]
+        for line in lines[-OUTPUT_LINES:]:
+            self.block(cut(f"  │ {line}", self._terminal.width))
 
     def _show(self, message: Message) -> None:
         author = self._author(message) if message.role == "user" else ""

@@ -78,6 +78,7 @@ from bullpen.schema.asks import (
 )
 from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import Event, RunComplete
+from bullpen.schema.jobs import Job, JobOutput
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 from bullpen.system.address import Address, UnixAddress
@@ -393,6 +394,19 @@ class Room:
     async def undo_summary(self, session: str) -> None:
         """Have the model see again what the session's last summary stands for."""
         await self._link.call("POST", f"{self._agent(session)}/summarize/undo")
+
+    async def jobs(self, session: str = "") -> list[Job]:
+        """The background jobs, running and lately ended; of one session when it is named."""
+        return (await self._link.call("GET", f"/jobs?session_id={quote(session, safe='')}")).read(list[Job])
+
+    async def job_output(self, job_id: str, offset: int = 0, *, wait_s: int = 0) -> JobOutput:
+        """What a job printed from the offset on, waiting for more up to so long. Raises `JobNotFound`."""
+        path = f"/jobs/{quote(job_id, safe='')}/output?offset={offset}&wait={wait_s}"
+        return (await self._link.call("GET", path)).read(JobOutput)
+
+    async def kill_job(self, job_id: str) -> Job:
+        """End a job with all that it started. Raises `JobNotFound`."""
+        return (await self._link.call("DELETE", f"/jobs/{quote(job_id, safe='')}")).read(Job)
 
     async def spending(self, by: Group, since: int = 0) -> list[SpentRow]:
         """What model calls cost in this workspace, summed up by one thing."""

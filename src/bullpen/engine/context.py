@@ -8,15 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.asks.permission import Call, Touch, guard
+from bullpen.broker.facts import Fact
 from bullpen.engine.hook_points import AskHooks
 from bullpen.engine.services import Services
 from bullpen.errors import ToolFailed
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
+from bullpen.schema.events import KINDS
+from bullpen.schema.jobs import CommandOutput
 from bullpen.schema.session import Todo
+from bullpen.schema.wire import encode
 from bullpen.store import files, sessions
 from bullpen.store.tx import Tx
 from bullpen.system import paths
 from bullpen.system.failpoints import hit
+from bullpen.system.jobs import Owner
 from bullpen.tools.base import NOTHING, PermissionDenied, QuestionCancelled, Reach
 from bullpen.tools.errands import Errand
 
@@ -61,6 +66,7 @@ class CallContext:
         call_id: str,
         tool_name: str,
         call: Call,
+        owner: Owner,
         supports_images: bool,
         delegate: Callable[[str, str, str, Errand | None], Awaitable[str]],
         hooks: AskHooks,
@@ -76,7 +82,7 @@ class CallContext:
         self.limits: Mapping[str, Any] = agent.settings.tool_limits
         self.skill_dirs: Sequence[Path] = agent.skill_dirs if errand is None else ()
         self.files = SessionFiles(services, session_id)
-        self.jobs = services.jobs
+        self.jobs = services.jobs.of(owner)
         self.net = services.net
         self.about = services.about
         self._tool_name = tool_name
@@ -123,6 +129,11 @@ class CallContext:
         if verdict.reason:
             raise ToolFailed(f"The user did not allow this: {verdict.reason}")
         raise PermissionDenied
+
+    def show_output(self, offset: int, text: str) -> None:
+        shown = CommandOutput(session_id=self.session_id, tool_call_id=self.call_id, offset=offset, text=text)
+        fact = Fact(self._services.workspace, KINDS[CommandOutput], "updated", "", encode(shown))
+        self._services.store.publish([fact])
 
     async def ask(
         self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""

@@ -50,6 +50,7 @@ from bullpen.store.growth import show
 from bullpen.store.sessions import Spent
 from bullpen.store.tx import Tx
 from bullpen.system.failpoints import hit
+from bullpen.system.jobs import Owner
 from bullpen.tools.base import Outcome, Tool
 from bullpen.tools.errands import Errand
 
@@ -237,6 +238,8 @@ class TurnRun:
             call_id=call.id,
             tool_name=tool.name,
             call=Call(prompt.seq, self._draft.id, mode, hook_approved, tool.effects, prompt.author),
+            # A sub-agent is gone before its jobs are: they are its parent's.
+            owner=Owner(prompt.session, prompt.permissions, prompt.interactive, prompt.author, prompt.client),
             supports_images=self._chosen.model.supports_attachments,
             delegate=self._delegate,
             errand=self._errand,

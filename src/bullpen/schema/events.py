@@ -24,6 +24,7 @@ from bullpen.schema.asks import (
     QuestionBatchNotification,
 )
 from bullpen.schema.choices import SessionChoices
+from bullpen.schema.jobs import CommandOutput, Job
 from bullpen.schema.message import EMPTY_MESSAGE, Message
 from bullpen.schema.session import FileVersion, Pin, Session
 from bullpen.schema.wire import Wire
@@ -187,6 +188,8 @@ Payload = (
     | Compacted
     | Pin
     | HookDecided
+    | Job
+    | CommandOutput
 )
 
 KINDS: dict[type[Wire], str] = {
@@ -212,6 +215,8 @@ KINDS: dict[type[Wire], str] = {
     Compacted: "session_compacted",
     Pin: "session_pin",
     HookDecided: "hook_decided",
+    Job: "job",
+    CommandOutput: "command_output",
 }
 """The wire's name of each payload class."""
 

@@ -27,6 +27,7 @@ from bullpen.server.routes import (
     config,
     docs,
     files,
+    jobs,
     lsp,
     mcp,
     permissions,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from bullpen.workspace.host import Host
 
 ROOMS = (
-    system, workspaces, project, sessions, files, agent, prompts, permissions, questions, asks, config, lsp, mcp, docs,
+    system, workspaces, project, sessions, files, agent, jobs, prompts, permissions, questions, asks, config, lsp, mcp, docs,
 )  # fmt: skip
 
 CLIENT_CLOSED = 499

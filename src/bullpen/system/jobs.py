@@ -1,22 +1,25 @@
 """The shell commands of one workspace, in the foreground or behind a turn's back.
 
 Every command is a shell of its own; no state is kept from one to the next. A command becomes a *background
-job* by `keep`: it is then listed under its id and outlives the call that started it. Finished jobs stay
-readable until JOBS_FINISHED newer ones have finished. What a command leaves behind (`server &`) runs on and
-ends with the workspace at the latest.
+job* by `keep`: it is then listed under its id, belongs to the session whose turn started it, and outlives the
+call. Finished jobs stay readable until JOBS_FINISHED newer ones have finished. What a command leaves behind
+(`server &`) runs on and ends with the workspace at the latest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 
-from bullpen.errors import ToolFailed
+from bullpen.errors import JobNotFound, ToolFailed
 from bullpen.system import ripgrep
 from bullpen.system.processes import Process, Processes, shell_argv
 from bullpen.system.ripgrep import Findings
+from bullpen.system.spool import Tape
 
 JOBS_RUNNING = 50
 """More running background jobs than this is a loop, not a plan."""
@@ -24,16 +27,44 @@ JOBS_RUNNING = 50
 JOBS_FINISHED = 50
 
 
+class Owner(NamedTuple):
+    """Whose turn started a command, and how that turn was allowed to act: what the command's end sets off is allowed the
+    same."""
+
+    session: str = ""
+    permissions: str = "ask"
+    interactive: bool = True
+    author: str = ""
+    client: str = ""
+
+
+NOBODY = Owner()
+
+
 class ShellJob:
     """One shell command."""
 
     def __init__(
-        self, job_id: str, command: str, description: str, working_dir: str, process: Process
+        self,
+        job_id: str,
+        command: str,
+        description: str,
+        working_dir: str,
+        process: Process,
+        tape: Tape,
+        owner: Owner = NOBODY,
     ) -> None:
         self.id = job_id
         self.command = command
         self.description = description
         self.working_dir = working_dir
+        self.owner = owner
+        self.tape = tape
+        """Both streams together, as they came."""
+        self.started_at = time.time()
+        self.ended_at = 0.0
+        self.wakes = False
+        """Whether the agent is still to be told of its end."""
         self._process = process
 
     @property
@@ -60,31 +91,50 @@ class ShellJob:
         await self._process.kill()
 
 
-class Jobs:
-    """Starts commands with the environment as it is then. `close` ends them all and takes no new ones."""
+def _ignore(job: ShellJob) -> None:
+    return
 
-    def __init__(self, env: Mapping[str, str], processes: Processes) -> None:
+
+class Jobs:
+    """Starts commands with the environment as it is then. `close` ends them all and takes no new ones. `on_change` hears
+    of every background job that begins, ends or is forgotten."""
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        processes: Processes,
+        *,
+        on_change: Callable[[ShellJob], None] = _ignore,
+    ) -> None:
         self._env = env
         self._processes = processes
+        self._on_change = on_change
         self._count = 0
         self._started: set[ShellJob] = set()
         """Of these something may still run."""
         self._kept: dict[str, ShellJob] = {}
         self._closed = False
 
-    async def start(self, command: str, *, cwd: Path, description: str) -> ShellJob:
+    def of(self, owner: Owner) -> OwnJobs:
+        return OwnJobs(self, owner)
+
+    async def start(self, command: str, *, cwd: Path, description: str, owner: Owner = NOBODY) -> ShellJob:
         """Raises `ToolFailed` when the command cannot be started at all."""
         if self._closed:
             raise ToolFailed("the workspace is closing; no more commands are started")
         self._count += 1
         job_id = f"{self._count:03X}"
+        tape = Tape()
         # PWD keeps the name by which the workspace was opened; a shell drops it where it is not true.
         env = {**self._env, "PWD": str(cwd)}
         try:
-            process = await self._processes.start(shell_argv(command), cwd=cwd, env=env)
+            process = await self._processes.start(shell_argv(command), cwd=cwd, env=env, tape=tape)
         except OSError as exc:
             raise ToolFailed(f"the command could not be started in {cwd}: {exc.strerror or exc}") from exc
-        job = ShellJob(job_id, command, description, str(cwd), process)
+        job = ShellJob(job_id, command, description, str(cwd), process, tape, owner)
+        process.on_exit = lambda: self._ended(job)
+        if job.done:
+            self._ended(job)
         self._started = {each for each in self._started if not each.gone} | {job}
         return job
 
@@ -106,6 +156,17 @@ class Jobs:
     def get(self, job_id: str) -> ShellJob | None:
         return self._kept.get(job_id.strip().upper())
 
+    def find(self, job_id: str) -> ShellJob:
+        """Raises `JobNotFound`."""
+        job = self.get(job_id)
+        if job is None:
+            raise JobNotFound(job_id)
+        return job
+
+    def all(self, session: str = "") -> list[ShellJob]:
+        """The background jobs, oldest first; of one session when one is named."""
+        return [job for job in self._kept.values() if session in ("", job.owner.session)]
+
     def keep(self, job: ShellJob) -> None:
         """List a command as a background job. Raises `ToolFailed` when too many are running."""
         if self.running() >= JOBS_RUNNING:
@@ -113,12 +174,15 @@ class Jobs:
                 f"{JOBS_RUNNING} background jobs are running, and no more are allowed; end one with job_kill first"
             )
         self._kept[job.id] = job
+        self._on_change(job)
         finished = [each.id for each in self._kept.values() if each.done]
         for job_id in finished[:-JOBS_FINISHED]:
-            del self._kept[job_id]
+            self.forget(job_id)
 
     def forget(self, job_id: str) -> None:
-        self._kept.pop(job_id, None)
+        job = self._kept.pop(job_id, None)
+        if job is not None:
+            self._on_change(job)
 
     def running(self) -> int:
         """How many background jobs are unfinished."""
@@ -131,3 +195,29 @@ class Jobs:
             async with anyio.create_task_group() as tasks:
                 for job in self._started:
                     tasks.start_soon(job.kill)
+
+    def _ended(self, job: ShellJob) -> None:
+        job.ended_at = time.time()
+        if job.id in self._kept:
+            self._on_change(job)
+
+
+class OwnJobs:
+    """The commands of a workspace as one turn may use them: those of its own session."""
+
+    def __init__(self, jobs: Jobs, owner: Owner) -> None:
+        self._jobs = jobs
+        self._owner = owner
+        self.search = jobs.search
+        self.keep = jobs.keep
+        self.forget = jobs.forget
+
+    async def start(self, command: str, *, cwd: Path, description: str) -> ShellJob:
+        return await self._jobs.start(command, cwd=cwd, description=description, owner=self._owner)
+
+    def get(self, job_id: str) -> ShellJob | None:
+        job = self._jobs.get(job_id)
+        return job if job is not None and job.owner.session == self._owner.session else None
+
+    def all(self) -> list[ShellJob]:
+        return self._jobs.all(self._owner.session)

@@ -6,8 +6,8 @@ wakes on exit, so a short command costs a few milliseconds. The end of a command
 process: something it left behind may hold the pipes open for as long as it likes. Such leftovers run on,
 and end with `kill` or with `Processes.close`; also when the server dies.
 
-Output is kept as head and tail, so that an endless writer costs a fixed amount of memory. Past
-FLOOD_BYTES it is read slowly, and the pipe slows the writer down.
+What is kept of the output has a fixed size (see `spool.py`). Past FLOOD_BYTES it is read slowly, and the pipe
+slows the writer down.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ from typing import Any
 
 import anyio
 
+from bullpen.system.spool import Spool, Tape
 from bullpen.system.tally import Tally
-
-HALF_BYTES = 512 * 1024
-"""How much of the beginning and of the end of each stream is kept: far more than a model is shown."""
 
 FLOOD_BYTES = 16 * 1024 * 1024
 FLOOD_PAUSE_S = 0.005
@@ -42,54 +40,6 @@ READ_BYTES = 64 * 1024
 
 KILL_LIMIT_S = 6.0
 """How long `kill` waits for the keeper, which needs 2 s for TERM and at most 3 s for KILL."""
-
-
-class Spool:
-    """Head and tail of a stream of bytes."""
-
-    def __init__(self, half_bytes: int = HALF_BYTES) -> None:
-        self._half = half_bytes
-        self._head = bytearray()
-        self._tail = bytearray()
-        self.total = 0
-
-    def add(self, chunk: bytes) -> None:
-        self.total += len(chunk)
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += chunk[:room]
-            chunk = chunk[room:]
-        self._tail += chunk
-        if len(self._tail) > 2 * self._half:
-            del self._tail[: -self._half]
-
-    def text(self) -> str:
-        """What was kept; a line in the middle says how much was not."""
-        tail = self._tail[-self._half :]
-        dropped = self.total - len(self._head) - len(tail)
-        if dropped == 0:
-            return (self._head + tail).decode("utf-8", "replace")
-        note = f"\n\n… {dropped} bytes dropped …\n\n"
-        return self._head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
-
-
-class Beginning(Spool):
-    """Only the first bytes of a stream; `full` wakes whoever then has enough."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(limit_bytes)
-        self._content = bytearray()
-        self.full = anyio.Event()
-
-    @property
-    def content(self) -> bytes:
-        return bytes(self._content)
-
-    def add(self, chunk: bytes) -> None:
-        self.total += len(chunk)
-        self._content += chunk[: self._half - len(self._content)]
-        if self.total > self._half:
-            self.full.set()
 
 
 class Process:
@@ -102,6 +52,7 @@ class Process:
         forget: Callable[[Process], None],
         tally: Tally,
         stdout: Spool,
+        tape: Tape | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._line = line
@@ -116,10 +67,12 @@ class Process:
         self.pid = 0
         self.exit_code: int | None = None
         """As a shell gives it: 128 + n for a process that signal n ended."""
+        self.on_exit: Callable[[], None] | None = None
         self.stdout, self.stderr = stdout, Spool()
+        self._tape = tape
         self._drains = [
-            _Drain(self._loop, streams[0], self.stdout),
-            _Drain(self._loop, streams[1], self.stderr),
+            _Drain(self._loop, streams[0], self.stdout, tape),
+            _Drain(self._loop, streams[1], self.stderr, tape),
         ]
         self._loop.add_reader(line.fileno(), self._on_line)
 
@@ -190,6 +143,10 @@ class Process:
             drain.read_all()
         self.exit_code = code
         self._exited.set()
+        if self._tape is not None:
+            self._tape.end()
+        if self.on_exit is not None:
+            self.on_exit()
 
     def _end(self) -> None:
         """Nothing of the command is left, or its keeper was killed, which nobody can tell apart from here."""
@@ -207,10 +164,10 @@ class Process:
 
 
 class _Drain:
-    """Moves what a pipe holds into a spool."""
+    """Moves what a pipe holds into a spool, and onto a tape."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, spool: Spool) -> None:
-        self._loop, self._fd, self._spool = loop, fd, spool
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, spool: Spool, tape: Tape | None) -> None:
+        self._loop, self._fd, self._spool, self._tape = loop, fd, spool, tape
         self._pause: asyncio.TimerHandle | None = None
         os.set_blocking(fd, False)
         loop.add_reader(fd, self._read)
@@ -234,6 +191,8 @@ class _Drain:
         if not chunk:
             self.close()
         self._spool.add(chunk)
+        if self._tape is not None:
+            self._tape.add(chunk)
         return bool(chunk)
 
     def read_all(self) -> None:
@@ -281,17 +240,18 @@ class Processes:
         env: Mapping[str, str],
         stdin: bytes = b"",
         stdout: Spool | None = None,
+        tape: Tape | None = None,
     ) -> Process:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
 
-        What it writes goes to `stdout`, or to head and tail.
+        What it writes goes to `stdout`, or to head and tail; both streams together also to `tape`.
 
         Raises OSError when the directory or the program is not there, or nothing more can be started.
         A cancel while starting ends whatever has been started, and only then goes on.
         """
         if any("\0" in word for word in (*argv, str(cwd), *env.keys(), *env.values())):
             raise OSError(errno.EINVAL, "a command cannot hold a NUL byte")
-        process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout)
+        process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout, tape)
         await process.begin({"argv": list(argv), "cwd": str(cwd), "env": dict(env)})
         return process
 
@@ -309,12 +269,12 @@ class Processes:
             async with self._lock:
                 await self._dismiss()
 
-    async def _ask_for_one(self, stdin: bytes, stdout: Spool) -> Process:
+    async def _ask_for_one(self, stdin: bytes, stdout: Spool, tape: Tape | None) -> Process:
         """Hand descriptors to the launcher; one that died is replaced once."""
         for last in (False, True):
             door = await self._open_door()
             try:
-                return self._hand_over(door, stdin, stdout)
+                return self._hand_over(door, stdin, stdout, tape)
             except (BrokenPipeError, ConnectionResetError):
                 if last:
                     raise
@@ -322,7 +282,7 @@ class Processes:
                     await self._dismiss()
         raise AssertionError("unreachable")
 
-    def _hand_over(self, door: socket.socket, stdin: bytes, stdout: Spool) -> Process:
+    def _hand_over(self, door: socket.socket, stdin: bytes, stdout: Spool, tape: Tape | None) -> Process:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             out, out_end = os.pipe()
             ours.callback(os.close, out)
@@ -338,7 +298,7 @@ class Processes:
             theirs.callback(os.close, source)
             socket.send_fds(door, [b"+"], [source, out_end, err_end, line_end.fileno()])
             ours.pop_all()
-        process = Process(line, (out, err), self._live.discard, self._tally, stdout)
+        process = Process(line, (out, err), self._live.discard, self._tally, stdout, tape)
         self._live.add(process)
         return process
 

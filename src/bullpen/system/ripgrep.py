@@ -19,7 +19,8 @@ import anyio
 
 from bullpen.errors import ToolFailed
 from bullpen.system import files
-from bullpen.system.processes import Beginning, Processes
+from bullpen.system.processes import Processes
+from bullpen.system.spool import Beginning
 
 ALWAYS = (
     "--no-config",

@@ -22,6 +22,7 @@ from bullpen.net.search_engines import Hit
 from bullpen.schema.asks import Question, QuestionResponse
 from bullpen.schema.session import Todo
 from bullpen.system.ripgrep import Findings
+from bullpen.system.spool import Tape
 from bullpen.tools.errands import Errand
 
 P = TypeVar("P", bound=msgspec.Struct)
@@ -88,6 +89,11 @@ class Job(Protocol):
     command: str
     description: str
     working_dir: str
+    started_at: float
+    tape: Tape
+    """Both streams together, by offset."""
+    wakes: bool
+    """Whether the agent is still to be told of its end."""
 
     @property
     def done(self) -> bool: ...
@@ -104,7 +110,7 @@ class Job(Protocol):
 
 
 class Jobs(Protocol):
-    """The workspace's shell commands."""
+    """The shell commands of the session whose turn this is."""
 
     async def start(self, command: str, *, cwd: Path, description: str) -> Job: ...
     async def search(
@@ -114,6 +120,10 @@ class Jobs(Protocol):
         ...
 
     def get(self, job_id: str) -> Job | None: ...
+    def all(self) -> Sequence[Job]:
+        """The background jobs, oldest first."""
+        ...
+
     def forget(self, job_id: str) -> None: ...
     def keep(self, job: Any) -> None:
         """List a command that `start` gave back as a background job, so that it outlives its call."""
@@ -223,6 +233,10 @@ class ToolContext(Protocol):
     ) -> None:
         """Ask for permission unless it is given already. Raises `PermissionDenied`, or `ToolFailed`
         with the person's reason when they want the model to go on differently."""
+        ...
+
+    def show_output(self, offset: int, text: str) -> None:
+        """Let everybody see what a command that still runs has printed, from an offset in bytes on."""
         ...
 
     async def ask(

@@ -20,6 +20,10 @@ INSTANT_S = 1.0
 DEFAULT_PATIENCE_S = 60
 MAX_PATIENCE_S = 600
 
+SHOW_EVERY_S = 0.2
+SHOWN_BYTES = 8 * 1024
+"""How often, and how much of it at most, clients are shown what a command prints while it runs."""
+
 NO_OUTPUT = "no output"
 
 DESCRIPTION = """\
@@ -30,7 +34,9 @@ starting with `cd`. There is no standard input and no terminal, pagers are `cat`
 programs from asking.
 
 A command still running after `auto_background_after` seconds becomes a background job; its id is in the result. Start \
-servers and watchers with `run_in_background`, read them with `job_output`, end them with `job_kill`. Do not use `&` for this.
+servers and watchers with `run_in_background`, read them with `job_output`, end them with `job_kill`. Do not use `&` for this. \
+You are prompted when a background job has ended, so there is no need to wait for it or to ask again and again; `wake: false` \
+turns that off.
 
 Standard output comes first, then standard error, then the exit code if it is not 0. Long output is cut in the middle. To \
 read, list or write files prefer the tools made for that. Commands other than plain reads are shown to the user for \
@@ -45,6 +51,9 @@ class BashParams(Struct, frozen=True):
     auto_background_after: Annotated[
         int, Meta(description="Seconds to wait before it becomes a background job. Default 60, at most 600.")
     ] = DEFAULT_PATIENCE_S
+    wake: Annotated[bool, Meta(description="Prompt you when it ends as a background job. Default true.")] = (
+        True
+    )
 
 
 @tool("bash", DESCRIPTION)
@@ -91,13 +100,28 @@ async def _wait(job: Job, params: BashParams, ctx: ToolContext) -> bool:
     if params.run_in_background:
         ctx.jobs.keep(job)
     with anyio.move_on_after(patience_s if patience_s > 0 else DEFAULT_PATIENCE_S):
-        await job.wait()
+        await _follow(job, ctx)
     if job.done:
         ctx.jobs.forget(job.id)
         return False
     if not params.run_in_background:
         ctx.jobs.keep(job)
+    job.wakes = params.wake
     return True
+
+
+async def _follow(job: Job, ctx: ToolContext) -> None:
+    """Until the command has ended; meanwhile everybody sees what it prints."""
+    shown = 0
+    while True:
+        with anyio.move_on_after(SHOW_EVERY_S):
+            await job.wait()
+        if job.done:
+            return
+        piece = job.tape.read(max(shown, job.tape.total - SHOWN_BYTES), SHOWN_BYTES)
+        shown = piece.next_offset
+        if piece.text:
+            ctx.show_output(piece.offset, piece.text)
 
 
 def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: bool) -> Outcome:
@@ -123,4 +147,6 @@ def _job_note(job: Job, params: BashParams, output: str) -> str:
         "Started in the background" if params.run_in_background else "Still running, moved to the background"
     )
     note = f"{why} as job {job.id}. Use job_output to read what it prints and job_kill to end it."
+    if params.wake:
+        note += " You will be prompted when it has ended."
     return f"{note}\n\nSo far it printed:\n{output}" if output else note

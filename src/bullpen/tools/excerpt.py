@@ -25,6 +25,11 @@ def report_of(job: Job) -> Report:
     return Report("\n".join(part for part in parts if part), is_cut)
 
 
+def state_of(job: Job) -> str:
+    """Whether it runs, or how it ended, in a few words."""
+    return f"ended, exit code {job.exit_code}" if job.done else "running"
+
+
 def shorten(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Beginning and end of a long text, with a note of how many lines are missing between them."""
     if len(text) <= limit:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from bullpen.errors import ToolFailed
 from bullpen.tools.base import Outcome, ToolContext, tool
+from bullpen.tools.job_output import own_job
 
 
 class JobKillParams(Struct, frozen=True):
@@ -20,9 +20,8 @@ class JobKillParams(Struct, frozen=True):
     "if it matters.",
 )
 async def job_kill(params: JobKillParams, ctx: ToolContext) -> Outcome:
-    job = ctx.jobs.get(params.shell_id)
-    if job is None:
-        raise ToolFailed(f"no background job has the id {params.shell_id!r}")
+    job = own_job(params.shell_id, ctx)
+    job.wakes = False
     await job.kill()
     ctx.jobs.forget(job.id)
     return Outcome(

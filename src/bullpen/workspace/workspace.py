@@ -59,7 +59,7 @@ from bullpen.schema.api import (
 )
 from bullpen.schema.asks import Explanation, Rule
 from bullpen.schema.choices import ChoicesChange, SessionChoices
-from bullpen.schema.events import KINDS, ConfigChanged
+from bullpen.schema.events import KINDS, Action, ConfigChanged
 from bullpen.schema.wire import Wire, encode
 from bullpen.store import (
     log,
@@ -70,10 +70,11 @@ from bullpen.store.prompts import NewRow
 from bullpen.store.store import Store
 from bullpen.system import paths
 from bullpen.system.environment import tool_environment
-from bullpen.system.jobs import Jobs
+from bullpen.system.jobs import Owner
 from bullpen.system.shell_safety import is_known_read
 from bullpen.workspace.about import About
 from bullpen.workspace.claims import Claims
+from bullpen.workspace.commands import Commands
 from bullpen.workspace.configuration import Configuration
 from bullpen.workspace.models import Models
 from bullpen.workspace.opening import Opening, Surroundings
@@ -157,7 +158,14 @@ class Workspace(Records):
             changed=lambda: self.upkeep.reload(commands=False),
         )
         self._questions = Questions(store, opening.id)
-        self._jobs = Jobs(self._tool_env, surroundings.processes)
+        self.commands = Commands(
+            self._tool_env,
+            surroundings.processes,
+            announce=self._announce,
+            tell=self._tell_agent,
+            tasks=tasks,
+        )
+        self._jobs = self.commands.jobs
         self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
         self._choices = Choices(store, opening.id)
         self._waits = Waits(store, opening.id)
@@ -217,7 +225,7 @@ class Workspace(Records):
 
     async def has_work(self) -> bool:
         """Whether a turn, a queue or a job is unfinished."""
-        if self._jobs.running() or not self._runner.is_idle:
+        if self.commands.has_work or not self._runner.is_idle:
             return True
         return await self._read(lambda tx: prompts.any_unfinished(tx, self.id))
 
@@ -283,6 +291,7 @@ class Workspace(Records):
 
     async def delete_session(self, session_id: str) -> None:
         await self._runner.delete_session(session_id)
+        self._tasks.start_soon(self.commands.end_session, session_id)
 
     async def choices(self, session_id: str) -> SessionChoices:
         await self._read(lambda tx: sessions.get(tx, self.id, session_id))
@@ -359,6 +368,8 @@ class Workspace(Records):
         return PromptAccepted(run_id=run_id, prompt=passed.prompt if passed.prompt != body.prompt else "")
 
     async def cancel(self, session_id: str) -> Dropped:
+        """Also of turns that background jobs would have begun: those run on, but wake nobody."""
+        self.commands.hush(session_id)
         return Dropped(dropped=(await self._runner.cancel(session_id)).dropped)
 
     async def wake(self, session_id: str) -> Woken:
@@ -461,10 +472,27 @@ class Workspace(Records):
     async def _announce_config(self, changed: ConfigChanged) -> None:
         await self._write(lambda tx: log.append(tx, self.id, changed, "updated", key="config", keep="latest"))
 
-    def _announce(self, payload: Wire) -> None:
+    async def _tell_agent(self, owner: Owner, text: str) -> None:
+        """As a prompt of whoever the turn was for: seen by all, kept, and allowed what that turn was allowed."""
+        if self.is_closing or not await self._read(lambda tx: sessions.exists(tx, self.id, owner.session)):
+            return
+        await self._runner.accept(
+            NewRow(
+                session=owner.session,
+                text=text,
+                run_id=str(uuid.uuid4()),
+                own_run_id=False,
+                author=owner.author,
+                permissions=owner.permissions,
+                interactive=owner.interactive,
+                client=owner.client,
+            )
+        )
+
+    def _announce(self, payload: Wire, action: Action = "updated") -> None:
         """Publish something that is only true now."""
         if not self.is_closing:
-            self._store.publish([Fact(self.id, KINDS[type(payload)], "updated", "", encode(payload))])
+            self._store.publish([Fact(self.id, KINDS[type(payload)], action, "", encode(payload))])
 
 
 @asynccontextmanager

@@ -1,0 +1,41 @@
+"""Shell commands as clients see them: background jobs, and what commands print while they run."""
+
+from __future__ import annotations
+
+from bullpen.schema.wire import Wire
+
+
+class Job(Wire, frozen=True, kw_only=True):
+    """A background job. `exit_code` counts once it is not running. Times are seconds since the epoch."""
+
+    id: str
+    session_id: str
+    command: str
+    description: str = ""
+    working_dir: str
+    running: bool
+    exit_code: int = 0
+    output_bytes: int = 0
+    started_at: float
+    ended_at: float = 0
+
+
+class JobOutput(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """Both streams of a job as they came. `offset` is later than asked for where what lay between is not kept any more;
+    go on from `next_offset`."""
+
+    offset: int
+    text: str
+    next_offset: int
+    total: int
+    running: bool
+
+
+class CommandOutput(Wire, frozen=True, kw_only=True):
+    """What a command in the foreground has printed since the last of these; `offset` counts bytes. Of much at once only the
+    end is shown, so an offset may be later than expected. The whole comes with the call's result."""
+
+    session_id: str
+    tool_call_id: str
+    offset: int
+    text: str

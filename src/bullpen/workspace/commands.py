@@ -1,0 +1,122 @@
+"""The background jobs of a workspace, for clients and for the agents that started them.
+
+Jobs live as long as the server does, hence their events are not kept: whoever comes back asks for the list.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+import anyio
+from anyio.abc import TaskGroup
+
+from bullpen.errors import BullpenError
+from bullpen.schema.events import Action
+from bullpen.schema.jobs import Job, JobOutput
+from bullpen.schema.wire import Wire
+from bullpen.system.jobs import Jobs, Owner, ShellJob
+from bullpen.system.processes import Processes
+
+OUTPUT_BYTES = 256 * 1024
+"""The most that one answer holds of a job's output."""
+
+TOLD_CHARACTERS = 200
+"""How much of a command stands in the notice of its end."""
+
+log = logging.getLogger("bullpen.workspace")
+
+
+class Commands:
+    """`announce` shows everybody something that is true now; `tell` gives a session a prompt."""
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        processes: Processes,
+        *,
+        announce: Callable[[Wire, Action], None],
+        tell: Callable[[Owner, str], Awaitable[None]],
+        tasks: TaskGroup,
+    ) -> None:
+        self._announce = announce
+        self._tell = tell
+        self._tasks = tasks
+        self._telling = 0
+        """Ended jobs of which an agent is being told."""
+        self.jobs = Jobs(env, processes, on_change=self._job_changed)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.jobs.running() or self._telling)
+
+    def list_jobs(self, session_id: str = "") -> list[Job]:
+        return [_shown(job) for job in self.jobs.all(session_id)]
+
+    async def job_output(self, job_id: str, offset: int, wait_s: float) -> JobOutput:
+        """What the job printed from the offset on; waits for more up to so long. Raises `JobNotFound`."""
+        job = self.jobs.find(job_id)
+        with anyio.move_on_after(wait_s):
+            await job.tape.grown(offset)
+        piece = job.tape.read(offset, OUTPUT_BYTES)
+        return JobOutput(**piece._asdict(), total=job.tape.total, running=not job.done)
+
+    async def kill_job(self, job_id: str) -> Job:
+        """End the job with all that it started; its agent is not woken for that. Raises `JobNotFound`."""
+        job = self.jobs.find(job_id)
+        job.wakes = False
+        await job.kill()
+        return _shown(job)
+
+    def hush(self, session_id: str) -> None:
+        """No job of the session wakes its agent any more: somebody has stopped it."""
+        for job in self.jobs.all(session_id):
+            job.wakes = False
+
+    async def end_session(self, session_id: str) -> None:
+        """End and forget the jobs of a session that is no more."""
+        self.hush(session_id)
+        async with anyio.create_task_group() as tasks:
+            for job in self.jobs.all(session_id):
+                tasks.start_soon(job.kill)
+        for job in self.jobs.all(session_id):
+            self.jobs.forget(job.id)
+
+    def _job_changed(self, job: ShellJob) -> None:
+        """Show everybody, and tell the agent of an end that it has not seen."""
+        if self.jobs.get(job.id) is not job:
+            self._announce(_shown(job), "deleted")
+            return
+        self._announce(_shown(job), "updated" if job.done else "created")
+        if job.done and job.wakes:
+            job.wakes = False
+            self._telling += 1
+            self._tasks.start_soon(self._tell_agent, job)
+
+    async def _tell_agent(self, job: ShellJob) -> None:
+        what = job.description or " ".join(job.command.split())[:TOLD_CHARACTERS]
+        notice = (
+            f"[Background job {job.id} ({what}) has ended with exit code {job.exit_code}. "
+            "job_output shows what it printed.]"
+        )
+        try:
+            await self._tell(job.owner, notice)
+        except BullpenError as exc:
+            log.warning("the end of job %s could not be told to its session: %s", job.id, exc)
+        finally:
+            self._telling -= 1
+
+
+def _shown(job: ShellJob) -> Job:
+    return Job(
+        id=job.id,
+        session_id=job.owner.session,
+        command=job.command,
+        description=job.description,
+        working_dir=job.working_dir,
+        running=not job.done,
+        exit_code=job.exit_code or 0,
+        output_bytes=job.tape.total,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+    )
