@@ -79,12 +79,49 @@ async def test_a_read_through_a_link_to_the_outside_asks(bench: Bench) -> None:
 
 
 async def test_the_directory_can_be_chosen(bench: Bench) -> None:
-    """Relative to the workspace; what the command does with its own directory does not matter."""
+    """Relative to the workspace."""
     (bench.root / "sub").mkdir()
-    outcome = await bash(bench, "pwd; cd /", working_dir="sub")
+    outcome = await bash(bench, "pwd", working_dir="sub")
     assert outcome.content == f"{bench.root}/sub\n\n<cwd>{bench.root}/sub</cwd>"
     missing = await bash(bench, "pwd", working_dir="none")
     assert (missing.is_error, "not a directory" in missing.content) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [
+        ("cd sub", "sub"),
+        ("cd sub; false", "sub"),
+        ("cd sub && exit 3", "sub"),
+        ("set -e; cd sub; false; cd ..", "sub"),
+        ("cd link", "link"),
+        ("cd sub; builtin cd ..; cd sub; (cd /)", "sub"),
+        ("(cd sub)", ""),
+        ("cd 'with\nline'", ""),
+        ("cd sub; cd() { :; }; pwd() { echo /; }", "sub"),
+        ("cd sub; exec true", ""),
+        ("cd sub; trap 'echo mine' EXIT", ""),
+        ("cd sub; kill -9 $$", ""),
+    ],
+)
+async def test_the_directory_in_the_result_is_where_the_command_ended(
+    bench: Bench, command: str, ends: str
+) -> None:
+    """Where it began when the shell cannot say; and the model is told that the next call begins in the workspace."""
+    (bench.root / "sub").mkdir()
+    (bench.root / "with\nline").mkdir()
+    (bench.root / "link").symlink_to("sub")
+    outcome = await bash(bench, command)
+    place = f"<cwd>{bench.root / ends}</cwd>"
+    warning = "\nThe next command does not start there unless you set working_dir."
+    assert outcome.content.endswith(place + (warning if ends else ""))
+    assert (await bash(bench, "pwd")).content == f"{bench.root}\n\n<cwd>{bench.root}</cwd>"
+
+
+async def test_a_command_sees_nothing_of_how_its_directory_is_found(bench: Bench) -> None:
+    """Neither a variable, nor another line number or name of the script, nor another result."""
+    outcome = await bash(bench, 'echo "$0 $LINENO ${BASH_ENV-unset} $#"; env | grep -c BASH_ENV; exit 5')
+    assert outcome.content.startswith("/bin/bash 1 unset 0\n0\nExit code 5")
 
 
 async def test_long_output_is_cut_in_the_middle(bench: Bench) -> None:

@@ -17,7 +17,7 @@ import anyio
 
 from bullpen.errors import JobNotFound, ToolFailed
 from bullpen.system import ripgrep
-from bullpen.system.processes import Process, Processes, shell_argv
+from bullpen.system.processes import Process, Processes, shell, shell_argv
 from bullpen.system.ripgrep import Findings
 from bullpen.system.spool import Tape
 
@@ -80,6 +80,11 @@ class ShellJob:
     def exit_code(self) -> int | None:
         return self._process.exit_code
 
+    @property
+    def last_directory(self) -> str:
+        """Where the shell was at its end; where it began when that is not known."""
+        return self._process.last_directory or self.working_dir
+
     def output(self) -> tuple[str, str]:
         return self._process.stdout.text(), self._process.stderr.text()
 
@@ -128,7 +133,9 @@ class Jobs:
         # PWD keeps the name by which the workspace was opened; a shell drops it where it is not true.
         env = {**self._env, "PWD": str(cwd)}
         try:
-            process = await self._processes.start(shell_argv(command), cwd=cwd, env=env, tape=tape)
+            process = await self._processes.start(
+                shell_argv(command), cwd=cwd, env=env, tape=tape, tells_place=shell().endswith("/bash")
+            )
         except OSError as exc:
             raise ToolFailed(f"the command could not be started in {cwd}: {exc.strerror or exc}") from exc
         job = ShellJob(job_id, command, description, str(cwd), process, tape, owner)

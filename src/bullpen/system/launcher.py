@@ -1,25 +1,28 @@
-"""The program that starts commands: run as `python -I -S launcher.py FD`, never imported by the server.
+"""The program that starts commands: run by `processes.py` as a process of its own, never part of the server.
 
 The server cannot find all that a command leaves behind: children that call `setsid`, fork twice or clear
 their environment belong to nobody the server knows. So each command gets a small parent of its own, its
 *keeper*, which is a child subreaper (Linux): whatever a command starts and abandons becomes the keeper's
 child. "No children left" then means that nothing of the command is left, and that is what the keeper waits
 for when it has to end a command. A subreaper is a property of a process, so the server's own children are
-not touched.
+not touched. The launcher is one as well: a command may kill or stop its keeper, which is the same user's, and
+what it leaves then is ended here.
 
 The launcher itself only forks keepers. It is small and has one thread, hence forking is quick and safe; the
 server is neither. On the socket FD it gets one byte and four descriptors per command: standard input, output
 and error, and the keeper's line to the server. On that line the keeper gets the order (four bytes of length,
-then JSON with argv, cwd, env), and says, a JSON line each, `{"pid": n}` or `{"error": [errno, text]}`, later
-`{"exit": code}`. The line closes when the last process is gone. When the server closes its side, or dies, the
-keeper ends everything: TERM, after GRACE_S KILL.
+then the JSON of `Order`), and says, a JSON line each, `{"pid": n}` or `{"error": [errno, text]}`, later
+`{"exit": code, "cwd": directory}`. The line closes when the last process is gone. When the server closes its
+side, or dies, the keeper ends everything: TERM, after GRACE_S KILL.
 
 Elsewhere than on Linux there are no subreapers; there the keeper can only end the command's process group.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -28,7 +31,9 @@ import signal
 import socket
 import sys
 import time
-from typing import Any, NoReturn
+from typing import NamedTuple, NoReturn
+
+from bullpen.system.trees import Tree
 
 GRACE_S = 2.0
 """Between TERM and KILL: long enough to remove a lock file, short enough for a person who waits."""
@@ -36,63 +41,153 @@ GRACE_S = 2.0
 GIVE_UP_S = 3.0
 """After KILL: what is still there then hangs in the kernel, and no signal will end it."""
 
+LOOK_S = 0.02
+"""How often a tree is looked at that does not end at once."""
+
 PR_SET_CHILD_SUBREAPER = 36
 
 RESET = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
 """Python or whoever started the server may ignore these; a command starts with none ignored."""
 
+BEGIN_FD, PLACE_FD = 988, 989
+"""Where bash finds what it does before the command, and where it says at its end in which directory it is. Numbers
+that no script uses for itself."""
+
+BEGIN = (
+    f"unset BASH_ENV; exec {BEGIN_FD}<&-; trap '{{ builtin pwd >&{PLACE_FD}; }} 2>/dev/null' EXIT\n".encode()
+)
+"""Read by bash as its start file, so that neither the text of the command nor its line numbers change. A command that
+replaces the shell or sets an EXIT trap of its own says no directory, and is told to have stayed where it began."""
+
+PLACE_BYTES = 8192
+
+
+class Order(NamedTuple):
+    """What a keeper is to start."""
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    tells_place: bool = False
+    """Whether bash is to say where it was at its end."""
+
 
 def main() -> None:
     door = socket.socket(fileno=int(sys.argv[1]))
     door.set_inheritable(False)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    _become_subreaper()
     gc.freeze()
-    while True:
-        order, fds, _, _ = socket.recv_fds(door, 1, 4)
-        if not order:
-            break
-        _fork_keeper(door, fds)
-    _wait_for_all()
+    Launcher(door).run()
 
 
-def _fork_keeper(door: socket.socket, fds: list[int]) -> None:
-    """A failed fork closes the keeper's line, which tells the server."""
-    for fd in fds:
-        os.set_inheritable(fd, False)
-    try:
-        is_keeper = os.fork() == 0
-    except OSError:
-        is_keeper = False
-    if is_keeper:
-        door.close()
+class Wake:
+    """Makes a signal of a child something that `select` sees."""
+
+    def __init__(self) -> None:
+        self.fd, self._write = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._write)
+
+    def clear(self) -> None:
         try:
-            Keeper(socket.socket(fileno=fds[3])).run(fds[:3])
-        finally:
-            os._exit(0)
-    for fd in fds:
-        os.close(fd)
+            while os.read(self.fd, 512):
+                pass
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._write)
 
 
-def _wait_for_all() -> None:
-    """With SIGCHLD ignored this returns when the last keeper has ended."""
-    try:
+class Launcher:
+    """Forks keepers, and sees to what a keeper leaves that was killed."""
+
+    def __init__(self, door: socket.socket) -> None:
+        self._door = door
+        self._wake = Wake()
+        self._keepers: set[int] = set()
+        self._has_strays = False
+
+    def run(self) -> None:
         while True:
-            os.wait()
-    except ChildProcessError:
-        return
+            pause = LOOK_S if self._has_strays else None
+            ready, _, _ = select.select([self._door.fileno(), self._wake.fd], [], [], pause)
+            self._wake.clear()
+            self._collect()
+            if self._door.fileno() in ready:
+                order, fds, _, _ = socket.recv_fds(self._door, 1, 4)
+                if not order:
+                    break
+                self._fork_keeper(fds)
+        while self._collect():
+            select.select([self._wake.fd], [], [], LOOK_S if self._has_strays else None)
+            self._wake.clear()
+
+    def _collect(self) -> bool:
+        """Whether there are children left, once the dead were collected and strays were ended."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+                if pid == 0:
+                    break
+                if os.WIFSTOPPED(status):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
+                    continue
+                # One that ended by itself has ended all it had before.
+                self._has_strays |= pid in self._keepers and os.WIFSIGNALED(status)
+                self._keepers.discard(pid)
+        except ChildProcessError:
+            self._has_strays = False
+            return False
+        if self._has_strays:
+            self._end_strays()
+        return True
+
+    def _end_strays(self) -> None:
+        """What a killed keeper had are our children now; without it nobody could end them later."""
+        found = Tree(os.getpid()).look()
+        strays = [
+            pid for pid, place in found.items() if place.parent == os.getpid() and pid not in self._keepers
+        ]
+        self._has_strays = bool(strays)
+        for pid in strays:
+            Tree(pid).kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _fork_keeper(self, fds: list[int]) -> None:
+        """A failed fork closes the keeper's line, which tells the server."""
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        try:
+            pid = os.fork()
+        except OSError:
+            pid = -1
+        if pid == 0:
+            self._door.close()
+            self._wake.close()
+            try:
+                Keeper(socket.socket(fileno=fds[3])).run(fds[:3])
+            finally:
+                os._exit(0)
+        if pid > 0:
+            self._keepers.add(pid)
+        for fd in fds:
+            os.close(fd)
 
 
 class Keeper:
     """Parent of one command and of all that it abandons."""
 
     def __init__(self, line: socket.socket) -> None:
-        self.line = line
-        self.pid = 0
-        self.woken, wake = os.pipe()
-        os.set_blocking(self.woken, False)
-        os.set_blocking(wake, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake)
+        self._line = line
+        self._pid = 0
+        self._place = -1
+        self._wake = Wake()
 
     def run(self, streams: list[int]) -> None:
         _become_subreaper()
@@ -100,38 +195,56 @@ class Keeper:
         if order is None:
             return
         try:
-            self.pid = _start(order, streams)
+            begin = self._open_place() if order.tells_place else -1
+            self._pid = _start(order, [*streams, begin, self._place])
         except OSError as exc:
             self._say({"error": [exc.errno, exc.strerror]})
             return
         for fd in streams:
             os.close(fd)
-        self._say({"pid": self.pid})
+        self._say({"pid": self._pid})
         while self._has_children():
-            ready, _, _ = select.select([self.line.fileno(), self.woken], [], [])
-            if self.line.fileno() in ready:
-                self._end_all()
+            ready, _, _ = select.select([self._line.fileno(), self._wake.fd], [], [])
+            if self._line.fileno() in ready:
+                self._end_all(GRACE_S)
                 return
-            self._clear_wake()
+            self._wake.clear()
 
-    def _read_order(self) -> dict[str, Any] | None:
+    def _open_place(self) -> int:
+        """Have a file in which bash can leave a note, and no more than that; gives back its start file."""
+        self._place = os.memfd_create("place", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self._place, PLACE_BYTES)
+        fcntl.fcntl(
+            self._place, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        )
+        begin = os.memfd_create("begin", os.MFD_CLOEXEC)
+        os.write(begin, BEGIN)
+        return begin
+
+    def _read_place(self) -> str:
+        """What bash has left there, if it is one whole line with a path."""
+        said = os.pread(self._place, PLACE_BYTES, 0).partition(b"\0")[0] if self._place >= 0 else b""
+        is_path = said.startswith(b"/") and said.find(b"\n") == len(said) - 1
+        return os.fsdecode(said[:-1]) if is_path else ""
+
+    def _read_order(self) -> Order | None:
         size = self._read_exactly(4)
         body = self._read_exactly(int.from_bytes(size, "big")) if size else b""
-        return json.loads(body) if body else None
+        return Order(*json.loads(body)) if body else None
 
     def _read_exactly(self, size: int) -> bytes:
         """Nothing at all when the server hung up in the middle."""
         found = bytearray()
         while len(found) < size:
-            chunk = self.line.recv(min(size - len(found), 1 << 16))
+            chunk = self._line.recv(min(size - len(found), 1 << 16))
             if not chunk:
                 return b""
             found += chunk
         return bytes(found)
 
-    def _say(self, words: dict[str, Any]) -> None:
+    def _say(self, words: dict[str, object]) -> None:
         try:
-            self.line.sendall(json.dumps(words).encode() + b"\n")
+            self._line.sendall(json.dumps(words).encode() + b"\n")
         except OSError:
             return  # The server is gone; the next look at the line tells us to end.
 
@@ -142,38 +255,33 @@ class Keeper:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return True
-                if pid == self.pid:
-                    self._say({"exit": os.waitstatus_to_exitcode(status)})
+                if pid == self._pid:
+                    self._say({"exit": os.waitstatus_to_exitcode(status), "cwd": self._read_place()})
         except ChildProcessError:
             return False
 
-    def _end_all(self) -> None:
+    def _end_all(self, grace_s: float) -> None:
         begin = time.monotonic()
-        self._signal_all(signal.SIGTERM)
-        self._signal_all(signal.SIGCONT)
+        if grace_s:
+            self._signal_all(signal.SIGTERM)
+            self._signal_all(signal.SIGCONT)
         while self._has_children():
             spent = time.monotonic() - begin
-            if spent > GRACE_S + GIVE_UP_S:
+            if spent > grace_s + GIVE_UP_S:
                 return
-            if spent >= GRACE_S:
-                # Again and again: a process may have forked between the look and the signal.
+            if spent >= grace_s:
                 self._signal_all(signal.SIGKILL)
-            select.select([self.woken], [], [], 0.02 if spent >= GRACE_S else GRACE_S - spent)
-            self._clear_wake()
+            select.select([self._wake.fd], [], [], LOOK_S if spent >= grace_s else grace_s - spent)
+            self._wake.clear()
 
     def _signal_all(self, number: int) -> None:
-        for pid in _descendants(os.getpid()) if sys.platform == "linux" else [-self.pid]:
-            try:
-                os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):
-                continue
-
-    def _clear_wake(self) -> None:
-        try:
-            while os.read(self.woken, 512):
-                pass
-        except BlockingIOError:
-            return
+        if sys.platform != "linux":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(-self._pid, number)
+        elif number == signal.SIGKILL:
+            Tree(os.getpid()).kill()
+        else:
+            Tree(os.getpid()).signal(number)
 
 
 def _become_subreaper() -> None:
@@ -181,54 +289,40 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _start(order: dict[str, Any], streams: list[int]) -> int:
+def _start(order: Order, fds: list[int]) -> int:
     """The pid of the command, in a session of its own. Raises OSError when it cannot be started."""
     problem, report = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(order, streams, report)
+        _become(order, fds, report)
     os.close(report)
-    told = os.read(problem, 16)
+    told = os.read(problem, 4096)
     os.close(problem)
     if told:
         os.waitpid(pid, 0)
-        raise OSError(int(told), os.strerror(int(told)))
+        number, text = json.loads(told)
+        raise OSError(number, text)
     return pid
 
 
-def _become(order: dict[str, Any], streams: list[int], report: int) -> NoReturn:
+def _become(order: Order, fds: list[int], report: int) -> NoReturn:
+    """Whatever fails on the way, the command does not run."""
     try:
         os.setsid()
         for number in RESET:
             signal.signal(number, signal.SIG_DFL)
-        for target, fd in enumerate(streams):
-            os.dup2(fd, target)
-        os.chdir(order["cwd"])
-        os.execve(order["argv"][0], order["argv"], order["env"])
+        for target, fd in zip((0, 1, 2, BEGIN_FD, PLACE_FD), fds, strict=True):
+            if fd >= 0:
+                os.dup2(fd, target)
+        env = {**order.env, "BASH_ENV": f"/dev/fd/{BEGIN_FD}"} if order.tells_place else order.env
+        os.chdir(order.cwd)
+        os.execve(order.argv[0], order.argv, env)
     except OSError as exc:
-        os.write(report, str(exc.errno).encode())
+        os.write(report, json.dumps([exc.errno, exc.strerror]).encode())
+    except BaseException as exc:
+        os.write(report, json.dumps([0, f"{type(exc).__name__}: {exc}"[:1000]]).encode())
     finally:
         os._exit(127)
-
-
-def _descendants(root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            children.setdefault(_parent_of(name), []).append(int(name))
-    found = list(children.get(root, ()))
-    for pid in found:
-        found += children.get(pid, ())
-    return found
-
-
-def _parent_of(pid: str) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            # The name in brackets may hold anything, brackets too: count from the last one.
-            return int(stat.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
 
 
 if __name__ == "__main__":

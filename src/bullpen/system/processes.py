@@ -41,6 +41,9 @@ READ_BYTES = 64 * 1024
 KILL_LIMIT_S = 6.0
 """How long `kill` waits for the keeper, which needs 2 s for TERM and at most 3 s for KILL."""
 
+LAUNCH = "import sys; sys.path.append(sys.argv.pop(1)); from bullpen.system.launcher import main; main()"
+"""The launcher sees the standard library first, then us, and nothing that is installed beside us."""
+
 
 class Process:
     """One command. Made by `Processes.start`."""
@@ -67,6 +70,8 @@ class Process:
         self.pid = 0
         self.exit_code: int | None = None
         """As a shell gives it: 128 + n for a process that signal n ended."""
+        self.last_directory = ""
+        """Where the shell was at its end, if it was asked to say."""
         self.on_exit: Callable[[], None] | None = None
         self.stdout, self.stderr = stdout, Spool()
         self._tape = tape
@@ -91,7 +96,7 @@ class Process:
         with anyio.move_on_after(KILL_LIMIT_S):
             await self._gone.wait()
 
-    async def begin(self, order: dict[str, Any]) -> None:
+    async def begin(self, order: Sequence[Any]) -> None:
         """Give the order to the keeper and wait until it is carried out. Only `Processes` calls this."""
         body = json.dumps(order).encode("utf-8", "surrogateescape")
         try:
@@ -133,7 +138,8 @@ class Process:
             case {"pid": int(pid)}:
                 self.pid = pid
                 self._started.set()
-            case {"exit": int(code)}:
+            case {"exit": int(code), "cwd": str(place)}:
+                self.last_directory = place
                 self._exit(code if code >= 0 else 128 - code)
             case {"error": [number, text]}:
                 self._problem = OSError(number, text)
@@ -241,10 +247,12 @@ class Processes:
         stdin: bytes = b"",
         stdout: Spool | None = None,
         tape: Tape | None = None,
+        tells_place: bool = False,
     ) -> Process:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
 
-        What it writes goes to `stdout`, or to head and tail; both streams together also to `tape`.
+        What it writes goes to `stdout`, or to head and tail; both streams together also to `tape`. With
+        `tells_place` a bash says at its end in which directory it is.
 
         Raises OSError when the directory or the program is not there, or nothing more can be started.
         A cancel while starting ends whatever has been started, and only then goes on.
@@ -252,7 +260,7 @@ class Processes:
         if any("\0" in word for word in (*argv, str(cwd), *env.keys(), *env.values())):
             raise OSError(errno.EINVAL, "a command cannot hold a NUL byte")
         process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout, tape)
-        await process.begin({"argv": list(argv), "cwd": str(cwd), "env": dict(env)})
+        await process.begin([list(argv), str(cwd), dict(env), tells_place])
         return process
 
     async def warm(self) -> None:
@@ -298,6 +306,7 @@ class Processes:
             theirs.callback(os.close, source)
             socket.send_fds(door, [b"+"], [source, out_end, err_end, line_end.fileno()])
             ours.pop_all()
+        self._keep_awake()
         process = Process(line, (out, err), self._live.discard, self._tally, stdout, tape)
         self._live.add(process)
         return process
@@ -312,8 +321,14 @@ class Processes:
             self._door = door
             return door
 
+    def _keep_awake(self) -> None:
+        """A command may have stopped the launcher: both are the same user's."""
+        if self._launcher is not None:
+            self._launcher.send_signal(signal.SIGCONT)
+
     async def _dismiss(self) -> None:
         """Close the door; the launcher leaves when its last keeper has."""
+        self._keep_awake()
         door, launcher = self._door, self._launcher
         self._door = self._launcher = None
         if door is not None:
@@ -339,7 +354,7 @@ def _start_launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair()
     with theirs:
         launcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py")), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", "-c", LAUNCH, str(Path(__file__).parents[2]), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

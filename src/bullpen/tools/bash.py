@@ -129,17 +129,25 @@ def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: 
     if is_background:
         content = _job_note(job, params, output)
     else:
-        content = f"{output or NO_OUTPUT}\n\n<cwd>{job.working_dir}</cwd>"
+        content = f"{output or NO_OUTPUT}\n\n{_place(job)}"
     metadata = {
         "start_time": int(started_at * 1000),
         "end_time": int(time.time() * 1000),
         "output": output,
         "description": params.description,
-        "working_directory": job.working_dir,
+        "working_directory": job.working_dir if is_background else job.last_directory,
     }
     if is_background:
         metadata |= {"background": True, "shell_id": job.id}
     return Outcome(content=content, metadata=metadata, is_cut=is_cut)
+
+
+def _place(job: Job) -> str:
+    """Where the command ended; the next call begins where it is told to, and a model must not believe otherwise."""
+    cwd = f"<cwd>{job.last_directory}</cwd>"
+    if job.last_directory == job.working_dir:
+        return cwd
+    return f"{cwd}\nThe next command does not start there unless you set working_dir."
 
 
 def _job_note(job: Job, params: BashParams, output: str) -> str:
