@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import Figure
 from tests.journeys.server import COMMAND, Bullpen, Client, open_gate, until
 from tests.journeys.stream import Stream, text_of
 
@@ -151,7 +152,7 @@ def test_the_command_line_lists_follows_and_ends_jobs(shared: Bullpen) -> None:
     assert (missing.returncode, "'bullpen jobs' lists them" in missing.stderr) == (1, True)
 
 
-def test_no_job_outlives_a_killed_server(bullpen: Bullpen) -> None:
+def test_no_job_outlives_a_killed_server(bullpen: Bullpen, figure: Figure) -> None:
     """R-26: after a crash jobs are gone, and the list says so."""
     hidden = "setsid sh -c 'echo $$ > hidden; exec sleep 600' & echo $$ > plain; exec sleep 600"
     client = bullpen.attach(project(bullpen, background(hidden)))
@@ -162,6 +163,11 @@ def test_no_job_outlives_a_killed_server(bullpen: Bullpen) -> None:
     bullpen.restart()
     again = bullpen.attach(client.path)
     assert again.ok("GET", "/jobs") == []
+    figure(
+        "R-26",
+        "KILL",
+        f"{len(pids)} processes of a job, one in a session of its own: 0 left after a kill of the server",
+    )
 
 
 def jobs(bullpen: Bullpen, *arguments: str) -> subprocess.CompletedProcess[str]:

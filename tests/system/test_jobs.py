@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import Figure
 
 from bullpen.errors import ToolFailed
 from bullpen.system.jobs import JOBS_FINISHED, JOBS_RUNNING, Jobs
 from bullpen.system.processes import Processes
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -78,6 +82,54 @@ async def test_old_finished_jobs_are_forgotten(jobs: Jobs, tmp_path: Path) -> No
         await job.wait()
         jobs.keep(job)
     assert (jobs.get("001"), jobs.get("002"), jobs.get("003") is not None) == (None, None, True)
+
+
+ENDLESS = {
+    "lines": "yes",
+    "no newline": "yes | tr -d '\\n'",
+    "NULs": "cat /dev/zero",
+    "not text": "cat /dev/urandom",
+    "long lines": "yes $(head -c 100000 /dev/zero | tr '\\0' x)",
+    "errors": "yes >&2",
+    "one byte at a time": "python3 -uc 'import os\nwhile True: os.write(1, b\"x\")'",
+}
+
+
+@pytest.mark.parametrize("style", ENDLESS)
+async def test_endless_output_costs_a_fixed_amount(
+    jobs: Jobs, tmp_path: Path, style: str, figure: Figure
+) -> None:
+    """R-25: on disk, in memory, and for the model; and the loop goes on turning."""
+    before = resident_bytes()
+    job = await jobs.start(ENDLESS[style], cwd=tmp_path, description="")
+    enough = 200_000 if style == "one byte at a time" else 18 * MIB
+    while job.tape.total < enough:
+        await job.tape.grown(job.tape.total)
+    grown, spooled = resident_bytes() - before, spool_bytes()
+    await job.kill()
+    assert max(spooled, default=0) <= 16 * MIB
+    assert grown <= 16 * MIB
+    assert all(len(text) <= 1_100_000 for text in job.output())
+    figure(
+        "R-25",
+        "ATTK",
+        f"1 kind of endless output: spool ≤ {max(spooled, default=0) / MIB:.1f} MiB, memory ≤ {max(grown, 0) / MIB:.1f} MiB",
+    )
+
+
+def resident_bytes() -> int:
+    """How much memory this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def spool_bytes() -> list[int]:
+    """What the files without a name take that this process has open."""
+    found = []
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if "(deleted)" in os.readlink(fd):
+                found.append(os.stat(fd).st_blocks * 512)
+    return found
 
 
 async def test_close_ends_everything(jobs: Jobs, tmp_path: Path) -> None:
