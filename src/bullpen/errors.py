@@ -11,7 +11,8 @@
     │   ├── PromptNotFound
     │   ├── GrantNotFound
     │   ├── RuleNotFound
-    │   └── LanguageServerNotFound
+    │   ├── LanguageServerNotFound
+    │   └── ChangesNotFound
     ├── Conflict                    right request, wrong moment
     │   ├── ClientNotAttached
     │   ├── ClientRetired
@@ -20,6 +21,9 @@
     │   ├── SessionBusy
     │   ├── ChannelsDiffer
     │   ├── ContentChanged
+    │   ├── UndoConflict            undoing would touch what somebody else did since
+    │   ├── NothingToUndo
+    │   ├── PreviewOutdated
     │   └── DataDirectoryInUse
     ├── ShuttingDown
     ├── Unauthorized
@@ -164,6 +168,20 @@ class LanguageServerNotFound(NotFound):
         self.name = name
 
 
+class ChangesNotFound(NotFound):
+    """The turn changed no files, or what it changed made room for newer changes."""
+
+    code = "changes_not_found"
+
+    def __init__(self, turn: int, *, is_forgotten: bool = False) -> None:
+        super().__init__(
+            f"what turn {turn} changed is no longer kept: it made room for newer changes (options.undo.max_store)"
+            if is_forgotten
+            else f"turn {turn} of this session changed no files that are known"
+        )
+        self.turn = turn
+
+
 class Conflict(BullpenError):
     code = "conflict"
 
@@ -213,6 +231,28 @@ class ContentChanged(Conflict):
 
     def __init__(self, what: str = "the project's files") -> None:
         super().__init__(f"{what} have changed since they were shown; look at them again")
+
+
+class UndoConflict(Conflict):
+    """Nothing was undone; the message names the files that stand in the way, and why."""
+
+    code = "undo_conflict"
+
+
+class NothingToUndo(Conflict):
+    code = "nothing_to_undo"
+
+    def __init__(self, what: str = "undo") -> None:
+        super().__init__(f"there is nothing to {what}")
+
+
+class PreviewOutdated(Conflict):
+    """Files have changed since the preview was made."""
+
+    code = "preview_outdated"
+
+    def __init__(self) -> None:
+        super().__init__("the files have changed since the preview; nothing was undone, look at a new one")
 
 
 class ChannelsDiffer(Conflict):

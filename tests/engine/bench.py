@@ -32,6 +32,8 @@ from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import ProviderError, ToolFailed
+from bullpen.files.tracking import Tracking
+from bullpen.files.walk import Limits
 from bullpen.net.web import Web
 from bullpen.providers.base import (
     LoginBegun,
@@ -609,6 +611,7 @@ async def open_bench(
         await recover(store)
         await store.open_feed(WORKSPACE, str(root))
         agent = BenchAgent(puppet, bench_tools(gate), root, processes)
+        tracking = Tracking(store, WORKSPACE, root, tasks, limits=Limits, running=lambda: 0)
         services = Services(
             store=store,
             workspace=WORKSPACE,
@@ -623,6 +626,7 @@ async def open_bench(
             jobs=Jobs({}, processes),
             net=Web(dict, processes),
             about=Nothing(),
+            tracking=tracking,
             choices=Choices(store, WORKSPACE),
             waits=Waits(store, WORKSPACE),
             hook_points=HookPoints(store, WORKSPACE, tasks),
@@ -637,6 +641,7 @@ async def open_bench(
             yield bench
         finally:
             gate.open_all()
+            tracking.close()
             store.close_feed(WORKSPACE)
             tasks.cancel_scope.cancel()
 

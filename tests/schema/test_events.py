@@ -14,6 +14,7 @@ from bullpen.schema.asks import (
     QuestionBatch,
     QuestionBatchNotification,
 )
+from bullpen.schema.changes import TurnChanges
 from bullpen.schema.choices import Budget, SessionChoices
 from bullpen.schema.events import (
     CLASSES,
@@ -318,6 +319,20 @@ OTHERS: list[tuple[str, Wire, str]] = [
         "updated",
         CommandOutput(session_id="S1", tool_call_id="c1", offset=3, text="50 %"),
         '{"session_id":"S1","tool_call_id":"c1","offset":3,"text":"50 %"}',
+    ),
+    (
+        "created",
+        TurnChanges(
+            session_id="S1",
+            turn=7,
+            action="undone",
+            created=0,
+            modified=1,
+            deleted=0,
+            paths=("a",),
+            author="ana",
+        ),
+        '{"session_id":"S1","turn":7,"action":"undone","created":0,"modified":1,"deleted":0,"paths":["a"],"author":"ana"}',
     ),
 ]
 

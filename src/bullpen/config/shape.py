@@ -114,6 +114,19 @@ class TurnLimits(Section, frozen=True, kw_only=True):
     time: Annotated[Duration, restricts("How long one turn may take; 0 is no limit.", span=True)] = 0
 
 
+class Undo(Section, frozen=True, kw_only=True):
+    """How much is kept, outside of the project, to undo what turns changed."""
+
+    enabled: Annotated[bool, says("Keep what turns change, so that it can be undone.")] = True
+    max_files: Annotated[
+        int, Meta(ge=1), says("How many files of a workspace are watched while a command runs.")
+    ] = 50_000
+    max_file_size: Annotated[int, Meta(ge=1), says("Larger files are not kept, in bytes.")] = 1 << 20
+    max_store: Annotated[
+        int, Meta(ge=1), says("What is kept of a workspace in all, in bytes; the oldest is dropped.")
+    ] = 500 << 20
+
+
 class Options(Section, frozen=True, kw_only=True):
     context_paths: Annotated[
         tuple[str, ...],
@@ -158,6 +171,7 @@ class Options(Section, frozen=True, kw_only=True):
     unattended: Annotated[Unattended, says("What happens at a provider's limit.")] = Unattended()
     budget: Annotated[BudgetLimits, says("What may be spent.")] = BudgetLimits()
     turn_limits: Annotated[TurnLimits, says("How long one turn may go on by itself.")] = TurnLimits()
+    undo: Annotated[Undo, says("What is kept for undo.")] = Undo()
 
 
 class LsLimits(Section, frozen=True, kw_only=True):

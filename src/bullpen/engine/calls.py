@@ -140,8 +140,11 @@ async def _checked(
 
 
 async def _carried_out(tool: Tool, params: msgspec.Struct, context: CallContext) -> Outcome:
-    with no_stray_cancel(ToolFailed(f"{tool.name} broke off by itself.")):
-        return await tool.run(params, context)
+    try:
+        with no_stray_cancel(ToolFailed(f"{tool.name} broke off by itself.")):
+            return await tool.run(params, context)
+    finally:
+        await context.settle()
 
 
 def _refused(verdict: HookVerdict) -> Outcome:

@@ -12,12 +12,14 @@ from bullpen.broker.facts import Fact
 from bullpen.engine.hook_points import AskHooks
 from bullpen.engine.services import Services
 from bullpen.errors import ToolFailed
+from bullpen.files.tracking import Watched
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
 from bullpen.schema.events import KINDS
 from bullpen.schema.jobs import CommandOutput
 from bullpen.schema.session import Todo
 from bullpen.schema.wire import encode
 from bullpen.store import files, sessions
+from bullpen.store.changes import NewSet
 from bullpen.store.tx import Tx
 from bullpen.system import paths
 from bullpen.system.failpoints import hit
@@ -67,6 +69,7 @@ class CallContext:
         tool_name: str,
         call: Call,
         owner: Owner,
+        change_set: NewSet,
         supports_images: bool,
         delegate: Callable[[str, str, str, Errand | None], Awaitable[str]],
         hooks: AskHooks,
@@ -87,6 +90,9 @@ class CallContext:
         self.about = services.about
         self._tool_name = tool_name
         self._call = call
+        self._change_set = change_set
+        self._watched: dict[tuple[Path, ...] | None, Watched] = {}
+        """By the paths that it is about; None stands for all."""
         self._delegate = delegate
         self._hooks = hooks
 
@@ -122,6 +128,7 @@ class CallContext:
         )
         verdict = await self._services.permissions.request(request, self._call, touch, self._hooks)
         if verdict.granted:
+            await self._watch(reach)
             hit("call-intended")
             return
         if verdict.by_rule:
@@ -134,6 +141,22 @@ class CallContext:
         shown = CommandOutput(session_id=self.session_id, tool_call_id=self.call_id, offset=offset, text=text)
         fact = Fact(self._services.workspace, KINDS[CommandOutput], "updated", "", encode(shown))
         self._services.store.publish([fact])
+
+    async def _watch(self, reach: Reach) -> None:
+        """What is about to happen shall be undone one day: know the files before it. Only what reads, names its files, or names
+        nothing but hosts, is taken at its word."""
+        if reach.is_read or not self._call.effects or (reach.hosts and not reach.command and not reach.paths):
+            return
+        paths = reach.paths if reach.paths and not reach.command else None
+        if paths not in self._watched and (
+            watched := await self._services.tracking.before(self._change_set, paths)
+        ):
+            self._watched[paths] = watched
+
+    async def settle(self) -> None:
+        """The call is over: find out what it changed."""
+        for watched in self._watched.values():
+            await self._services.tracking.after(watched)
 
     async def ask(
         self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""

@@ -16,7 +16,19 @@ from bullpen.errors import PromptNotFound, SessionBusy, SessionNotFound
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.api import QueueEdit
 from bullpen.schema.events import RunComplete
-from bullpen.store import asks, choices, files, log, messages, pins, prompts, rules, sessions, summaries
+from bullpen.store import (
+    asks,
+    changes,
+    choices,
+    files,
+    log,
+    messages,
+    pins,
+    prompts,
+    rules,
+    sessions,
+    summaries,
+)
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
 
@@ -110,6 +122,7 @@ async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
         )
     await messages.forget_session(tx, workspace, session)
     await files.forget_session(tx, workspace, session)
+    await changes.forget_session(tx, workspace, session)
     await asks.forget_session(tx, workspace, session)
     await rules.forget_session(tx, workspace, session)
     await prompts.forget_session(tx, workspace, session)

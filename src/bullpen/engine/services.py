@@ -21,6 +21,7 @@ from bullpen.engine.hooks import Hooks
 from bullpen.engine.retry import Waits
 from bullpen.engine.scenes import Scenes
 from bullpen.errors import AgentNotReady, ConfigError
+from bullpen.files.tracking import Tracking
 from bullpen.net.web import Web
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
@@ -90,6 +91,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Jobs
     net: Web
     about: About
+    tracking: Tracking
     choices: Choices
     waits: Waits
     hook_points: HookPoints

@@ -46,6 +46,7 @@ from bullpen.errors import (
 from bullpen.providers.base import AssistantTurn, ModelRequest, Native, ToolSpec, ToolTurn, Usage, UserTurn
 from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message, user_parts
 from bullpen.store import asks, messages, natives, prompts, sessions
+from bullpen.store.changes import NewSet
 from bullpen.store.growth import show
 from bullpen.store.sessions import Spent
 from bullpen.store.tx import Tx
@@ -240,6 +241,7 @@ class TurnRun:
             call=Call(prompt.seq, self._draft.id, mode, hook_approved, tool.effects, prompt.author),
             # A sub-agent is gone before its jobs are: they are its parent's.
             owner=Owner(prompt.session, prompt.permissions, prompt.interactive, prompt.author, prompt.client),
+            change_set=NewSet(prompt.session, prompt.seq, "call", call.id),
             supports_images=self._chosen.model.supports_attachments,
             delegate=self._delegate,
             errand=self._errand,

@@ -23,6 +23,7 @@ from bullpen.schema.asks import (
     QuestionBatch,
     QuestionBatchNotification,
 )
+from bullpen.schema.changes import TurnChanges
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.jobs import CommandOutput, Job
 from bullpen.schema.message import EMPTY_MESSAGE, Message
@@ -190,6 +191,7 @@ Payload = (
     | HookDecided
     | Job
     | CommandOutput
+    | TurnChanges
 )
 
 KINDS: dict[type[Wire], str] = {
@@ -217,6 +219,7 @@ KINDS: dict[type[Wire], str] = {
     HookDecided: "hook_decided",
     Job: "job",
     CommandOutput: "command_output",
+    TurnChanges: "turn_changes",
 }
 """The wire's name of each payload class."""
 

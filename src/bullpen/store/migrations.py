@@ -148,11 +148,23 @@ _RULES = (
     "DELETE FROM grants WHERE scope = 'rule'",
 )
 
+_CHANGES = (
+    # What one call of a turn did to the files, or one undo or redo. The body says what stood at each path before and after; a
+    # file's content is the name under which it lies beside the database.
+    """CREATE TABLE change_sets (
+        workspace TEXT NOT NULL, id BIGINT NOT NULL, session TEXT NOT NULL, turn BIGINT NOT NULL, kind TEXT NOT NULL,
+        call TEXT NOT NULL, author TEXT NOT NULL, state TEXT NOT NULL, undid BIGINT NOT NULL, partial INTEGER NOT NULL,
+        shared INTEGER NOT NULL, at BIGINT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (workspace, id))""",
+    "CREATE INDEX change_sets_by_turn ON change_sets (workspace, session, turn)",
+    "CREATE INDEX change_sets_unfinished ON change_sets (workspace, id) WHERE state IN ('open', 'applying')",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
     Migration("engine", (*_ENGINE, search.SMALLER)),
     Migration("calls under way", _ASKED),
     Migration("permission rules", _RULES),
+    Migration("changes", _CHANGES),
 )
 """Append only: a released step never changes."""

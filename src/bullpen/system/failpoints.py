@@ -60,6 +60,10 @@ Name = Literal[
     "file-written",
     "file-swapping",
     "file-swapped",
+    # Undo
+    "undo-begun",
+    "undo-restoring",
+    "undo-restored",
     # The server's own life
     "migrating",
     "migrated",

@@ -28,7 +28,11 @@ from typing import BinaryIO, NamedTuple
 from bullpen.system.failpoints import hit
 
 COPY_BYTES = 1 << 20
+_RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
+BESIDE = ".bullpen-"
+"""How the names begin under which files are prepared, or looked at once more before they go."""
+
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -122,12 +126,17 @@ def stamp_at(path: Path) -> Stamp | None:
 
 
 def replace_file(
-    path: Path, content: bytes | BinaryIO, *, expected: Stamp | None, before: bytes | None = None
+    path: Path,
+    content: bytes | BinaryIO,
+    *,
+    expected: Stamp | None,
+    before: bytes | None = None,
+    mode: int | None = None,
 ) -> Stamp:
     """Put the content, or all of an open file, at a real path, if the file is still as expected: None means that there is none.
 
     `before` is what was read of it; a stamp alone does not tell two changes within one tick of the clock apart.
-    Mode and owner of a file stay. Missing directories are made. Raises `FileChanged`, or OSError; the file is
+    Owner and mode of a file stay, unless `mode` is another. Missing directories are made. Raises `FileChanged`, or OSError; the file is
     then as it was.
     """
     with open_directory(path.parent, create=expected is None) as parent:
@@ -136,10 +145,10 @@ def replace_file(
             raise _changed(path)
         if found and not os.access(path.name, os.W_OK, dir_fd=parent):
             raise PermissionError(errno.EACCES, "the file is read-only", str(path))
-        beside = f".bullpen-{secrets.token_hex(8)}"
+        beside = f"{BESIDE}{secrets.token_hex(8)}"
         written: Stamp | None = None
         try:
-            written = _write_beside(beside, parent, content, found)
+            written = _write_beside(beside, parent, content, found, mode)
             hit("file-written")
             if expected is None:
                 _put(beside, path, parent)
@@ -153,6 +162,26 @@ def replace_file(
     return written
 
 
+def remove_file(path: Path, *, expected: Stamp, before: bytes) -> None:
+    """Take the file at a real path away, if it is still as expected. Raises `FileChanged`, or OSError; it is then still there.
+
+    It is moved aside first, where nobody finds it, and looked at there: an edit that came at the last moment goes back.
+    """
+    with open_directory(path.parent) as parent:
+        found = _look(path.name, parent)
+        if found is None or stamp_of(found) != expected:
+            raise _changed(path)
+        aside = f"{BESIDE}{secrets.token_hex(8)}"
+        _move(path.name, aside, parent)
+        if not _is_still(aside, parent, expected, before):
+            # Should somebody have made another one meanwhile, theirs stays, and this one beside it.
+            with contextlib.suppress(FileExistsError):
+                _move(aside, path.name, parent)
+            raise _changed(path)
+        os.unlink(aside, dir_fd=parent)
+        _sync_directory(parent)
+
+
 def _look(name: str, parent: int) -> os.stat_result | None:
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -163,9 +192,11 @@ def _look(name: str, parent: int) -> os.stat_result | None:
     return found
 
 
-def _write_beside(name: str, parent: int, content: bytes | BinaryIO, like: os.stat_result | None) -> Stamp:
+def _write_beside(
+    name: str, parent: int, content: bytes | BinaryIO, like: os.stat_result | None, mode: int | None
+) -> Stamp:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, 0o644 if like is None else 0o600, dir_fd=parent)
+    fd = os.open(name, flags, 0o644 if like is None and mode is None else 0o600, dir_fd=parent)
     with open(fd, "wb") as file:
         if isinstance(content, bytes):
             file.write(content)
@@ -176,6 +207,8 @@ def _write_beside(name: str, parent: int, content: bytes | BinaryIO, like: os.st
         hit("file-writing")
         if like is not None:
             _take_after(fd, like)
+        if mode is not None:
+            os.fchmod(fd, mode)
         os.fsync(fd)
         return stamp_of(os.fstat(fd))
 
@@ -263,13 +296,29 @@ def _is_open_to_write(fd: int) -> bool:
 
 def _exchange(one: str, other: str, parent: int) -> None:
     """Two names change places, in one step. Raises OSError, also where that cannot be done."""
+    _rename(one, other, parent, _RENAME_EXCHANGE)
+
+
+def _move(name: str, to: str, parent: int) -> None:
+    """Rename without replacing anything. Raises FileExistsError."""
+    try:
+        _rename(name, to, parent, _RENAME_NOREPLACE)
+    except OSError as exc:
+        if exc.errno not in _NOT_SUPPORTED:
+            raise
+        if _look(to, parent) is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), to) from None
+        os.rename(name, to, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _rename(name: str, to: str, parent: int, how: int) -> None:
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
-    if rename(parent, os.fsencode(one), parent, os.fsencode(other), _RENAME_EXCHANGE) != 0:
+    if rename(parent, os.fsencode(name), parent, os.fsencode(to), how) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), other)
+        raise OSError(number, os.strerror(number), to)
 
 
 def _changed(path: Path) -> FileChanged:

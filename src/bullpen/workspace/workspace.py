@@ -28,6 +28,9 @@ from bullpen.engine.retry import Waits
 from bullpen.engine.runner import Runner
 from bullpen.engine.services import Services
 from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
+from bullpen.files.tracking import Tracking
+from bullpen.files.undoing import Undoing
+from bullpen.files.walk import Limits
 from bullpen.mcp.logins import LoginBook
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
@@ -58,6 +61,7 @@ from bullpen.schema.api import (
     Woken,
 )
 from bullpen.schema.asks import Explanation, Rule
+from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
 from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import KINDS, Action, ConfigChanged
 from bullpen.schema.wire import Wire, encode
@@ -166,6 +170,15 @@ class Workspace(Records):
             tasks=tasks,
         )
         self._jobs = self.commands.jobs
+        self._tracking = Tracking(
+            store,
+            opening.id,
+            opening.root,
+            tasks,
+            limits=self._undo_limits,
+            running=self._jobs.running,
+        )
+        self._undoing = Undoing(self._tracking, store, opening.id, opening.root, tasks)
         self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
         self._choices = Choices(store, opening.id)
         self._waits = Waits(store, opening.id)
@@ -192,6 +205,7 @@ class Workspace(Records):
                     surroundings.journal,
                     skips=lambda: self._permissions.skip,
                 ),
+                tracking=self._tracking,
                 choices=self._choices,
                 waits=self._waits,
                 hook_points=self._hook_points,
@@ -203,11 +217,13 @@ class Workspace(Records):
 
     async def start(self) -> None:
         """Read the configuration and take up what was left to do."""
+        await self._undoing.find_left()
         await self._choices.load()
         await self._configuration.reload()
         await self._configuration.want(self._choices.providers())
         await self._follow_configuration()
         self._tasks.start_soon(self.upkeep.follow_files)
+        self._tasks.start_soon(self._undoing.resume)
 
     async def end_turns(self, *, drop_queue: bool) -> None:
         """Take no more prompts and store every turn's end, while everybody can still see it."""
@@ -221,6 +237,7 @@ class Workspace(Records):
             stack.callback(self._store.close_feed, self.id)
             stack.callback(self.claims.close)
             stack.push_async_callback(self._mcp.close)
+            stack.callback(self._tracking.close)
             await self._jobs.close()
 
     async def has_work(self) -> bool:
@@ -387,6 +404,27 @@ class Workspace(Records):
             raise WorkspaceClosing
         return await self._shell.run(session_id, body.command)
 
+    # What turns changed
+
+    async def changes(self, session_id: str, *, limit: int, before: int) -> list[TurnSummary]:
+        return await self._undoing.turns(session_id, before=before, limit=limit)
+
+    async def preview_undo(self, session_id: str, turn: int) -> UndoPreview:
+        return await self._undoing.preview(session_id, turn)
+
+    async def preview_redo(self, session_id: str) -> UndoPreview:
+        return await self._undoing.preview_redo(session_id)
+
+    async def undo(self, session_id: str, turn: int, body: UndoRequest, author: str) -> Undone:
+        if self.is_closing:
+            raise WorkspaceClosing
+        return await self._undoing.undo(session_id, turn, body, author)
+
+    async def redo(self, session_id: str, body: UndoRequest, author: str) -> Undone:
+        if self.is_closing:
+            raise WorkspaceClosing
+        return await self._undoing.redo(session_id, body, author)
+
     # Asks
 
     async def grant(self, answer: PermissionAnswer, by: str) -> bool:
@@ -462,6 +500,10 @@ class Workspace(Records):
         self.models.follow()
         if settings.is_ready or (not settings.problems and self._choices.providers()):
             await self._runner.resume(self._is_ready)
+
+    def _undo_limits(self) -> Limits | None:
+        said = self._configuration.settings.options.undo
+        return Limits(said.max_files, said.max_file_size, said.max_store) if said.enabled else None
 
     def _is_ready(self, session_id: str) -> bool:
         """Whether a prompt of this session can be answered: by its own model, or by the workspace's."""

@@ -17,8 +17,8 @@ from bullpen.system.failpoints import NAMES
 REST_EVERY = sized(5, 10)
 """Lives between two checks: crashes meet the remains of crashes, and a failure still names a short stretch."""
 
-ELSEWHERE = {"migrating", "migrated"}
-"""A fresh file is needed for these; `test_killed_in_a_migration` has one."""
+ELSEWHERE = {"migrating", "migrated", "undo-begun", "undo-restoring", "undo-restored"}
+"""A fresh file is needed for migrations; `test_killed_in_a_migration` has one. Undo has `test_undo.py`."""
 
 POINTS = [name for name in NAMES if name not in ELSEWHERE]
 OFTEN = {"committing": 17, "committed": 17, "text-grown": 3, "result-stored": 1, "model-asked": 2}

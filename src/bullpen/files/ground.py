@@ -1,0 +1,259 @@
+"""What is known of a workspace's files: where each stood when it was last looked at, and its content.
+
+A look compares the files with that and gives back what changed since; to whom that belongs is the caller's to say. The first look reads every
+file, later ones only those whose stamp is a new one. What is known is written down, so a restart, or a crash, begins where the last
+look ended. All of this blocks, one look at a time: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+
+from bullpen.files.blobs import Blobs
+from bullpen.files.walk import Entry, Keeper, Limits, Walk, entry_at, is_text
+from bullpen.store.changes import ABSENT, Change, State
+from bullpen.system.files import open_directory, private
+
+FORM = 2
+"""Of the file; one of another form is not read, and the next look is a first one."""
+
+FIRST_SHARE = 2
+"""The files as they are may take this part of all the room; the rest is for what changes."""
+
+NEVER_TOUCHED = frozenset((".git", ".hg", ".svn", ".jj", ".bzr"))
+"""Version control keeps its own history."""
+
+
+class _Manifest(msgspec.Struct, kw_only=True, array_like=True):
+    form: int = FORM
+    is_known: bool = False
+    """Whether there was a look at everything."""
+    is_cut: bool = False
+    limits: Limits = Limits()
+    entries: dict[str, Entry] = {}
+    hidden: set[str] = set()
+    """What rules hid at the last look, so that a file that is no longer ignored does not pass for a new one."""
+    named: set[str] = set()
+    """Of the entries those that rules hide and somebody asked for by name."""
+    rules: dict[str, tuple[int, ...]] = {}
+
+
+class Look(NamedTuple):
+    """`is_cut` says that there are more files than are looked at, `is_first` that nothing was known before, so nothing can have
+    changed."""
+
+    changes: list[Change]
+    is_cut: bool = False
+    is_first: bool = False
+
+
+class Ground:
+    def __init__(self, root: Path, directory: Path, *, own: Path) -> None:
+        """`directory` is where all this is kept, `own` the data directory, which is nobody's work."""
+        self.blobs = Blobs(directory / "contents")
+        self._root = root
+        self._file = directory / "manifest"
+        self._own = own
+        self._lock = threading.Lock()
+        self._manifest: _Manifest | None = None
+        self._is_written = True
+        self._noted: set[str] = set()
+        """Paths whose state somebody accounts for, and that are not known as they are now yet."""
+        self._is_stopped = threading.Event()
+
+    def look(self, limits: Limits, *, leave: Collection[str] = ()) -> Look:
+        """Look at everything but the paths that somebody else accounts for. Raises `WalkStopped` once stopped."""
+        with self._lock:
+            manifest, now = self._load(), time.time_ns()
+            self._take_notes(manifest, limits)
+            if manifest.limits != limits:
+                manifest.limits = limits
+                _doubt_unkept(manifest)
+            share = 1 if manifest.is_known else FIRST_SHARE
+            known = manifest.entries
+            if manifest.named:
+                known = {path: entry for path, entry in known.items() if path not in manifest.named}
+            walk = Walk(
+                self._root,
+                known=known,
+                hidden=manifest.hidden,
+                rules=manifest.rules,
+                private=self._own,
+                keeper=Keeper(self.blobs, limits, room=limits.store_bytes // share),
+                max_files=limits.files,
+                now=now,
+                is_stopped=self._is_stopped.is_set,
+            )
+            walk.run()
+            manifest.named -= walk.entries.keys()
+            for path in leave:
+                walk.entries.pop(path, None)
+                if path in manifest.entries:
+                    walk.entries[path] = manifest.entries[path]
+            changes = self._compare(manifest, walk, limits, now)
+            look = Look(changes, walk.is_cut, not manifest.is_known)
+            self._take_over(manifest, walk)
+            self._write()
+            return look
+
+    def note(self, paths: Iterable[str], limits: Limits) -> None:
+        """Somebody accounts for what stands at these paths: the next look does not tell it. While one is under way, that
+        one takes it in."""
+        self._noted.update(path for path in paths if not path.startswith("/"))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._take_notes(self._load(), limits)
+            finally:
+                self._lock.release()
+
+    def stop(self) -> None:
+        """Let a look that is under way end without a result, and close the files."""
+        self._is_stopped.set()
+        self.blobs.close()
+
+    def state(self, path: str, limits: Limits, held: set[str] | None = None) -> State:
+        """What stands at a path now; its content is kept. Raises OSError when that cannot be told."""
+        keeper = Keeper(self.blobs, limits, room=limits.store_bytes, held=held)
+        entry = self._entry(path, keeper, time.time_ns())
+        return ABSENT if entry is None else entry.state
+
+    def sweep(self, needed: set[str], held: Iterable[set[str]]) -> None:
+        """Drop contents that neither the files as they are known nor anything in `needed` or `held` has. Raises OSError."""
+        with self._lock:
+            manifest = self._load()
+            self.blobs.sweep(needed | _contents(manifest), held)
+            _doubt_unkept(manifest)
+
+    def size_of(self, needed: set[str]) -> int:
+        """How many bytes a sweep would leave."""
+        with self._lock:
+            return self.blobs.size_of(needed | _contents(self._load()))
+
+    def covers(self, path: Path) -> str:
+        """A real path as it is told here: relative to the workspace, absolute when it lies outside. Empty when it is none of
+        undo's business."""
+        told = path.relative_to(self._root) if path.is_relative_to(self._root) else path
+        is_own = path.is_relative_to(self._own)
+        return "" if is_own or NEVER_TOUCHED.intersection(told.parts) or not is_text(str(told)) else str(told)
+
+    # Inside
+
+    def _take_notes(self, manifest: _Manifest, limits: Limits) -> None:
+        keeper = Keeper(self.blobs, limits, room=limits.store_bytes)
+        while self._noted:
+            path = self._noted.pop()
+            try:
+                there = self._entry(path, keeper, time.time_ns())
+            except OSError:
+                continue
+            if there is None:
+                manifest.entries.pop(path, None)
+            else:
+                if path not in manifest.entries:
+                    manifest.named.add(path)
+                manifest.entries[path] = there
+            self._is_written = False
+
+    def _compare(self, manifest: _Manifest, walk: Walk, limits: Limits, now: int) -> list[Change]:
+        """What was found against what was known. What is known and was not met is looked for."""
+        changes = []
+        known = manifest.entries
+        for path, entry in walk.entries.items():
+            old = known.get(path)
+            if old is entry:
+                continue
+            self._is_written = False
+            if old is None:
+                # One that rules hid until now, or that was past a limit, was made by nobody.
+                if manifest.is_known and not manifest.is_cut and not _is_below(path, manifest.hidden):
+                    changes.append(Change(path, ABSENT, entry.state))
+            elif old.became(entry):
+                changes.append(Change(path, old.state, entry.state))
+        keeper = Keeper(self.blobs, limits, room=limits.store_bytes)
+        for path in known.keys() - walk.entries.keys():
+            old = known[path]
+            try:
+                there = self._entry(path, keeper, now)
+            except OSError:  # Nobody may look just now; that does not mean that it is gone.
+                walk.entries[path] = old
+                continue
+            self._is_written = False
+            if there is None:
+                changes.append(Change(path, old.state, ABSENT))
+                manifest.named.discard(path)
+                continue
+            if old.became(there):
+                changes.append(Change(path, old.state, there.state))
+            if path in manifest.named:
+                walk.entries[path] = there
+        return sorted(changes)
+
+    def _take_over(self, manifest: _Manifest, walk: Walk) -> None:
+        news = (True, walk.is_cut, walk.hidden, walk.rules)
+        if news != (manifest.is_known, manifest.is_cut, manifest.hidden, manifest.rules):
+            self._is_written = False
+        manifest.is_known, manifest.is_cut, manifest.hidden, manifest.rules = news
+        manifest.entries = walk.entries
+
+    def _entry(self, path: str, keeper: Keeper, now: int) -> Entry | None:
+        place = self._root / PurePosixPath(path)
+        # A directory on the way that is a file or a link by now has nothing in it that is meant here.
+        with suppress(FileNotFoundError, NotADirectoryError), open_directory(place.parent) as parent:
+            return entry_at(parent, place.name, keeper, now)
+        return None
+
+    def _load(self) -> _Manifest:
+        if self._manifest is None:
+            self._manifest = _Manifest()
+            with suppress(OSError, msgspec.MsgspecError):
+                read = msgspec.msgpack.decode(self._file.read_bytes(), type=_Manifest)
+                if read.form == FORM:
+                    # After a power cut contents may be missing that are named here: those are read again.
+                    read.entries = {
+                        path: entry
+                        if entry.kind != "file" or not entry.state.is_kept or entry.content in self.blobs
+                        else msgspec.structs.replace(entry, changed_ns=0)
+                        for path, entry in read.entries.items()
+                    }
+                    self._manifest = read
+        return self._manifest
+
+    def _write(self) -> None:
+        """Not synced: after a power cut an older one, or none, only means that less is known. Raises OSError."""
+        if self._is_written:
+            return
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = self._file.with_name("manifest.new")
+        try:
+            with open(beside, "wb", opener=private) as file:
+                file.write(msgspec.msgpack.encode(self._manifest))
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        os.replace(beside, self._file)
+        self._is_written = True
+
+
+def _contents(manifest: _Manifest) -> set[str]:
+    return {entry.content for entry in manifest.entries.values() if entry.kind == "file"}
+
+
+def _doubt_unkept(manifest: _Manifest) -> None:
+    """There may be room now for what there was none for: the next look reads it again."""
+    for path, entry in manifest.entries.items():
+        if not entry.state.is_kept and entry.changed_ns:
+            manifest.entries[path] = msgspec.structs.replace(entry, changed_ns=0)
+
+
+def _is_below(path: str, hidden: Collection[str]) -> bool:
+    return bool(hidden) and (
+        path in hidden or any(parent.as_posix() in hidden for parent in PurePosixPath(path).parents)
+    )

@@ -1,0 +1,327 @@
+"""Undo and redo of what turns changed.
+
+A preview and the undo go the same way: the changes of the turns, what stands there now, the steps between. An undo writes all its steps down before
+it touches a file; one that a crash cut off is finished when the workspace is next opened. It is a change like any other, so it
+can be redone, also where somebody went on working. The conversation stays as it is; a message in it tells people and the model what
+is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from bullpen.errors import (
+    ChangesNotFound,
+    NothingToUndo,
+    SessionBusy,
+    StoreError,
+    UndoConflict,
+    WorkspaceClosing,
+)
+from bullpen.files.restoring import RestoreFailed, clear_remains, finish, restore
+from bullpen.files.reverting import Contents, Step, chains, fingerprint, reverted
+from bullpen.files.showing import chosen, preview_of
+from bullpen.files.tracking import Tracking
+from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
+from bullpen.schema.message import BORN_FINISHED, Text, TextPart, new_message
+from bullpen.schema.wire import INT64_MAX
+from bullpen.store import changes as rows
+from bullpen.store import messages, prompts, sessions
+from bullpen.store.changes import Change, ChangeSet, NewSet
+from bullpen.store.store import Store
+from bullpen.store.tx import Tx
+from bullpen.system.failpoints import hit
+
+T = TypeVar("T")
+log = logging.getLogger("bullpen.files")
+
+PROMPT_CHARS = 120
+NOTED_PATHS = 20
+
+PARTIAL = "some changes of a command may not be known, and stay"
+SHARED = "commands of other sessions ran at the same time; some of this may be theirs"
+UNKNOWN = "the server went down meanwhile; some of this may have been done since, by somebody else"
+
+
+class _Plan(NamedTuple):
+    turn: int
+    steps: list[Step]
+    sets: list[ChangeSet]
+
+
+class Undoing:
+    """Of one workspace."""
+
+    def __init__(
+        self, tracking: Tracking, store: Store, workspace: str, root: Path, tasks: TaskGroup
+    ) -> None:
+        self._tracking = tracking
+        self._store = store
+        self._workspace = workspace
+        self._root = root
+        self._tasks = tasks
+        self._left: list[ChangeSet] = []
+
+    async def turns(self, session: str, *, before: int, limit: int) -> list[TurnSummary]:
+        """The turns that changed files, newest first."""
+
+        async def work(tx: Tx) -> list[TurnSummary]:
+            await sessions.get(tx, self._workspace, session)
+            found = await rows.turns(tx, self._workspace, session, before=before or INT64_MAX, limit=limit)
+            return [await self._summary(tx, session, turn) for turn in found]
+
+        return await self._store.read(work)
+
+    async def preview(self, session: str, turn: int) -> UndoPreview:
+        """What an undo would do now. Raises `ChangesNotFound`."""
+        async with self._tracking.lock:
+            return await self._shown(session, await self._plan_undo(session, turn))
+
+    async def preview_redo(self, session: str) -> UndoPreview:
+        """What a redo would do now. Raises `NothingToUndo`."""
+        async with self._tracking.lock:
+            return await self._shown(session, await self._plan_redo(session))
+
+    async def undo(self, session: str, turn: int, request: UndoRequest, author: str) -> Undone:
+        """Carried through even when its caller leaves. Raises `SessionBusy`, `ChangesNotFound`, or why nothing was undone."""
+
+        async def work() -> Undone:
+            async with self._tracking.lock:
+                plan = await self._plan_undo(session, turn)
+                return await self._carry_out(plan, request, NewSet(session, turn, "undo", author=author))
+
+        return await self._carried(work)
+
+    async def redo(self, session: str, request: UndoRequest, author: str) -> Undone:
+        """Take the session's last undo back. Raises `NothingToUndo` and what an undo raises."""
+
+        async def work() -> Undone:
+            async with self._tracking.lock:
+                plan = await self._plan_redo(session)
+                owner = NewSet(session, plan.turn, "redo", author=author, of=plan.sets[0].id)
+                return await self._carry_out(plan, request, owner)
+
+        return await self._carried(work)
+
+    async def find_left(self) -> None:
+        """Look for what the server was in the middle of when it went down, before anything new begins."""
+        self._left = await self._store.read(lambda tx: rows.unfinished(tx, self._workspace))
+        if any(call.state == "open" for call in self._left):
+            self._tracking.hold()
+
+    async def resume(self) -> None:
+        """Finish it. What cannot be finished now is found again at the next opening."""
+        try:
+            for undo in self._left:
+                if undo.state == "applying":
+                    await self._finish(undo)
+            if calls := [call for call in self._left if call.state == "open"]:
+                await self._tracking.take_up(calls)
+        except (OSError, StoreError) as exc:
+            log.error("what was being changed when the server went down could not be settled: %s", exc)
+
+    # Inside
+
+    async def _plan_undo(self, session: str, turn: int) -> _Plan:
+        async def work(tx: Tx) -> list[ChangeSet]:
+            await sessions.get(tx, self._workspace, session)
+            return await rows.of_turn(tx, self._workspace, session, turn)
+
+        sets = await self._store.read(work)
+        if not sets:
+            raise ChangesNotFound(turn)
+        if all(s.state == "forgotten" for s in sets):
+            raise ChangesNotFound(turn, is_forgotten=True)
+        return _Plan(turn, await asyncio.to_thread(self._steps, chains(sets)), sets)
+
+    async def _plan_redo(self, session: str) -> _Plan:
+        """Of the last undo of which something is left that was not redone."""
+
+        async def work(tx: Tx) -> list[ChangeSet]:
+            await sessions.get(tx, self._workspace, session)
+            return await rows.undos(tx, self._workspace, session)
+
+        found = await self._store.read(work)
+        for undo in found:
+            if undo.kind == "undo":
+                sets = [undo, *(redo for redo in reversed(found) if redo.of == undo.id)]
+                if left := chains(sets):
+                    return _Plan(undo.turn, await asyncio.to_thread(self._steps, left), sets)
+        raise NothingToUndo("redo")
+
+    async def _shown(self, session: str, plan: _Plan) -> UndoPreview:
+        blobs = self._tracking.ground.blobs
+        return UndoPreview(
+            turn=plan.turn,
+            session_id=session,
+            fingerprint=fingerprint(plan.steps),
+            files=await asyncio.to_thread(preview_of, plan.steps, blobs),
+            conflicts=sum(step.status == "conflict" for step in plan.steps),
+            uncovered=sum(step.status == "uncovered" for step in plan.steps),
+            notes=_notes(plan),
+        )
+
+    def _steps(self, found: dict[str, list[Change]]) -> list[Step]:
+        limits = self._tracking.limits
+        contents = Contents(self._tracking.ground.blobs, limits.store_bytes)
+        steps = []
+        for path, chain in sorted(found.items()):
+            try:
+                now = self._tracking.ground.state(path, limits)
+            except OSError as exc:
+                reason = f"it cannot be looked at: {exc.strerror}"
+                steps.append(Step(path, chain[-1].after, chain[-1].after, "conflict", reason))
+            else:
+                if step := reverted(path, chain, now, contents):
+                    steps.append(step)
+        return steps
+
+    async def _carry_out(self, plan: _Plan, request: UndoRequest, owner: NewSet) -> Undone:
+        blobs, room = self._tracking.ground.blobs, self._tracking.limits.store_bytes
+        changes = await asyncio.to_thread(chosen, plan.steps, request, blobs, room)
+        if not changes:
+            raise NothingToUndo("redo" if owner.kind == "redo" else "undo")
+        await asyncio.to_thread(blobs.sync)
+
+        async def begin(tx: Tx) -> int:
+            await sessions.get(tx, self._workspace, owner.session)
+            if await prompts.is_busy(tx, self._workspace, owner.session):
+                raise SessionBusy(owner.session)
+            return await rows.begin(tx, self._workspace, owner, changes)
+
+        number = await self._store.write(begin)
+        hit("undo-begun")
+        try:
+            await asyncio.to_thread(restore, self._root, changes, blobs)
+        except RestoreFailed as exc:
+            await self._store.write(lambda tx: rows.drop(tx, self._workspace, number), reserved=True)
+            raise UndoConflict(f"nothing was changed, because of {exc}") from exc
+        finally:
+            await asyncio.to_thread(self._note, changes)
+        hit("undo-restored")
+        await self._store.write(lambda tx: self._end(tx, number), reserved=True)
+        return Undone(
+            turn=owner.turn,
+            session_id=owner.session,
+            restored=tuple(change.path for change in changes),
+            notes=_notes(plan),
+        )
+
+    def _note(self, changes: Sequence[Change]) -> None:
+        self._tracking.ground.note([change.path for change in changes], self._tracking.limits)
+
+    async def _finish(self, undo: ChangeSet) -> None:
+        """An undo that was cut off: go on with it where nobody has changed the files since."""
+        async with self._tracking.lock:
+            failed = await asyncio.to_thread(self._go_on, undo.changes)
+            await asyncio.to_thread(self._note, undo.changes)
+            await self._store.write(lambda tx: self._end(tx, undo.id, without=failed), reserved=True)
+
+    def _go_on(self, changes: Sequence[Change]) -> set[str]:
+        """Gives back the paths at which it could not."""
+        ground, limits = self._tracking.ground, self._tracking.limits
+        failed = set()
+        clear_remains(self._root, changes, ground.blobs)
+        # The way in which restoring goes: what goes from the inside out, what comes from the outside in.
+        going = [change for change in reversed(changes) if not change.after.kind]
+        for change in (*going, *(change for change in changes if change.after.kind)):
+            try:
+                now = ground.state(change.path, limits)
+                is_done = finish(self._root, change, now, ground.blobs)
+            except OSError:
+                is_done = False
+            if not is_done:
+                failed.add(change.path)
+        return failed
+
+    async def _end(self, tx: Tx, number: int, *, without: Collection[str] = ()) -> None:
+        done = await rows.end_undo(tx, self._workspace, number, without=without)
+        if done is None or not done.changes or not await sessions.exists(tx, self._workspace, done.session):
+            return
+        part = TextPart(data=Text(text=_told(done)))
+        message = new_message("user", done.session, (part, BORN_FINISHED), tx.now, author=done.author)
+        await messages.insert(tx, self._workspace, message)
+
+    async def _summary(self, tx: Tx, session: str, turn: int) -> TurnSummary:
+        sets = await rows.of_turn(tx, self._workspace, session, turn)
+        own = [s for s in sets if s.kind in ("call", "unknown")]
+        ends = {path: (chain[0], chain[-1]) for path, chain in chains(own).items()}
+        net = [Change(path, first.before, last.after) for path, (first, last) in sorted(ends.items())]
+        files = [change for change in net if not change.is_directory]
+        state: Literal["changed", "partly", "undone", "forgotten"] = "changed"
+        if all(s.state == "forgotten" for s in own):
+            state = "forgotten"
+        elif (left := chains(sets)) != chains(own):
+            state = "partly" if left else "undone"
+        return TurnSummary(
+            turn=turn,
+            session_id=session,
+            prompt=await rows.asked(tx, self._workspace, turn, PROMPT_CHARS),
+            created_at=own[0].at,
+            created=sum(change.verb == "created" for change in files),
+            modified=sum(change.verb == "modified" for change in files),
+            deleted=sum(change.verb == "deleted" for change in files),
+            paths=tuple(change.path for change in files[: rows.TOLD_PATHS]),
+            more=max(0, len(files) - rows.TOLD_PATHS),
+            state=state,
+            partial=any(s.partial for s in own),
+            shared=any(s.shared for s in own),
+            unknown=any(s.kind == "unknown" for s in own),
+        )
+
+    async def _carried(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it in a task of the workspace's own, so that nothing is left half done when the caller leaves."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def carry() -> None:
+            try:
+                with anyio.CancelScope(shield=True):
+                    result = await work()
+            except Exception as exc:
+                if not done.done():
+                    done.set_exception(exc)
+                    done.exception()  # Seen: whoever asked may have left.
+            else:
+                if not done.done():
+                    done.set_result(result)
+            finally:
+                if not done.done():
+                    done.set_exception(WorkspaceClosing())
+
+        self._tasks.start_soon(carry)
+        return await asyncio.shield(done)
+
+
+def _notes(plan: _Plan) -> tuple[str, ...]:
+    uncovered = [step for step in plan.steps if step.status == "uncovered"]
+    notes = []
+    if uncovered:
+        files = "1 file" if len(uncovered) == 1 else f"{len(uncovered)} files"
+        notes.append(f"{files} cannot be undone: {uncovered[0].path}, {uncovered[0].reason}")
+    for is_so, note in (
+        (any(s.partial or s.state == "forgotten" for s in plan.sets), PARTIAL),
+        (any(s.shared for s in plan.sets), SHARED),
+        (any(s.kind == "unknown" for s in plan.sets), UNKNOWN),
+    ):
+        if is_so:
+            notes.append(note)
+    return tuple(notes)
+
+
+def _told(done: ChangeSet) -> str:
+    """What people and the model read in the conversation."""
+    paths = [change.path for change in done.changes if not change.is_directory]
+    named = ", ".join(paths[:NOTED_PATHS]) or "directories only"
+    more = f" and {len(paths) - NOTED_PATHS} more" if len(paths) > NOTED_PATHS else ""
+    verb, which = ("redid", "again as it left them") if done.kind == "redo" else ("undid", "as before it")
+    return (
+        f"[I {verb} what an earlier turn changed in these files, so they are {which}: {named}{more}. "
+        "Read them again before you change them.]"
+    )
