@@ -27,6 +27,7 @@ from bullpen.schema.api import (
     Woken,
 )
 from bullpen.schema.asks import Explanation, Grant, Rule
+from bullpen.schema.changes import ChangeHunk, FileUndo, TurnSummary, Undone, UndoPreview
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.jobs import Job, JobOutput
@@ -55,6 +56,23 @@ QUEUED = nouns.QueuedPrompt(seq=7, session_id="s1", run_id="r1", text="later", c
 STATS = nouns.ServerStats(counts={"resyncs": 1}, gauges={"streams": 2})
 VERSION = nouns.VersionInfo(version="1", commit="c", build_id="b", go_version="", platform="linux/amd64")
 
+PREVIEW = UndoPreview(
+    turn=7,
+    session_id="s1",
+    fingerprint="f",
+    files=(
+        FileUndo(
+            path="a",
+            change="modified",
+            status="ready",
+            hunks=(ChangeHunk(id="h", text="-a\n+b\n"),),
+            additions=1,
+        ),
+    ),
+    conflicts=0,
+    uncovered=0,
+)
+UNDONE = Undone(turn=7, session_id="s1", restored=("a",), notes=("n",))
 TRUST = Trust(trusted=True, fingerprint="f")
 
 JOB = Job(
@@ -99,6 +117,23 @@ LATER: dict[str, Any] = {
     "pin": Pin(id="p1", session_id="s1", text="t", created_at=1),
     "unpin": None,
     "undo_summary": SESSION,
+    "changes": [
+        TurnSummary(
+            turn=7,
+            session_id="s1",
+            prompt="p",
+            created_at=1,
+            created=0,
+            modified=1,
+            deleted=0,
+            paths=("a",),
+            state="changed",
+        )
+    ],
+    "preview_undo": PREVIEW,
+    "preview_redo": PREVIEW,
+    "undo": UNDONE,
+    "redo": UNDONE,
     "waiting": [RunWaiting(session_id="s1", reason="busy", until=2.5, attempt=1)],
     "wake": Woken(woken=True),
     "spending": [

@@ -38,6 +38,7 @@ from bullpen.schema.api import (
     ShellRun,
 )
 from bullpen.schema.asks import QuestionResponse
+from bullpen.schema.changes import UndoRequest
 from bullpen.schema.choices import ChoicesChange
 from bullpen.server import app as app_module
 from bullpen.server.errors import STATUSES, reply_to
@@ -69,6 +70,11 @@ JOB = (
     '{"id":"001","session_id":"s1","command":"make","working_dir":"/x","running":true,"output_bytes":5,'
     '"started_at":1.5}'
 )
+PREVIEW = (
+    '{"turn":7,"session_id":"s1","fingerprint":"f","files":[{"path":"a","change":"modified","status":"ready","additions":1,'
+    '"hunks":[{"id":"h","text":"-a\\n+b\\n"}]}],"conflicts":0,"uncovered":0}'
+)
+UNDONE = '{"turn":7,"session_id":"s1","restored":["a"],"notes":["n"]}'
 WAITING = '{"session_id":"s1","reason":"busy","until":2.5,"attempt":1}'
 SPENT = '{"key":"k","calls":1,"input":2,"output":3,"cache_read":4,"cache_write":5,"cost":0.5,"estimated":0}'
 
@@ -132,6 +138,24 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     (f"GET {S}/pins", None, f"[{PIN}]", ("pins", "s1")),
     (f"POST {S}/pins", {"text": "t"}, PIN, ("pin", "s1", "t", "")),
     (f"DELETE {S}/pins/p1", None, "", ("unpin", "s1", "p1")),
+    (
+        f"GET {S}/changes",
+        None,
+        (
+            '[{"turn":7,"session_id":"s1","prompt":"p","created_at":1,"created":0,"modified":1,"deleted":0,'
+            '"paths":["a"],"state":"changed"}]'
+        ),
+        ("changes", "s1", {"limit": 50, "before": 0}),
+    ),
+    (f"GET {S}/changes/7/undo", None, PREVIEW, ("preview_undo", "s1", 7)),
+    (
+        f"POST {S}/changes/7/undo",
+        {"files": ["a"], "hunks": ["h"], "fingerprint": "f"},
+        UNDONE,
+        ("undo", "s1", 7, UndoRequest(files=("a",), hunks=("h",), fingerprint="f"), ""),
+    ),
+    (f"GET {S}/changes/redo", None, PREVIEW, ("preview_redo", "s1")),
+    (f"POST {S}/changes/redo", None, UNDONE, ("redo", "s1", UndoRequest(), "")),
     (f"POST {A}/summarize/undo", None, SESSION, ("undo_summary", "s1")),
     (f"GET {W}/agent/waiting", None, f"[{WAITING}]", ("waiting",)),
     (f"POST {A}/wake", None, '{"woken":true}', ("wake", "s1")),
@@ -687,6 +711,8 @@ async def test_answers_below_a_workspace_say_what_they_hold(http: httpx.AsyncCli
         (errors.AgentNotReady(), 400),
         (errors.WorkspaceClosing(), 409),
         (errors.SessionBusy("s"), 409),
+        (errors.UndoConflict("a"), 409),
+        (errors.ChangesNotFound(7), 404),
         (errors.ClientRetired("c"), 409),
         (errors.ShuttingDown(), 503),
         (errors.StoreFull(), 507),

@@ -76,6 +76,7 @@ from bullpen.schema.asks import (
     QuestionResponse,
     Rule,
 )
+from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
 from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import Event, RunComplete
 from bullpen.schema.jobs import Job, JobOutput
@@ -407,6 +408,50 @@ class Room:
     async def kill_job(self, job_id: str) -> Job:
         """End a job with all that it started. Raises `JobNotFound`."""
         return (await self._link.call("DELETE", f"/jobs/{quote(job_id, safe='')}")).read(Job)
+
+    async def changes(self, session: str = "", *, limit: int = 50, before: int = 0) -> list[TurnSummary]:
+        """The turns of a session that changed files, the latest first."""
+        answer = await self._link.call("GET", f"{self._changes(session)}?limit={limit}&before={before}")
+        return answer.read(list[TurnSummary])
+
+    async def preview_undo(self, turn: int, *, session: str = "") -> UndoPreview:
+        """What undoing a turn's changes would do now. Raises `ChangesNotFound`."""
+        return (await self._link.call("GET", f"{self._changes(session)}/{turn}/undo")).read(UndoPreview)
+
+    async def undo(
+        self,
+        turn: int,
+        *,
+        session: str = "",
+        files: Iterable[str] = (),
+        hunks: Iterable[str] = (),
+        fingerprint: str = "",
+    ) -> Undone:
+        """Undo a turn's changes, or only those of some files or hunks; with a preview's fingerprint only if it would be exactly
+        that. Raises `UndoConflict`, `PreviewOutdated`, `NothingToUndo`, `ChangesNotFound` or `SessionBusy`; then nothing is
+        changed."""
+        body = UndoRequest(files=tuple(files), hunks=tuple(hunks), fingerprint=fingerprint)
+        path = f"{self._changes(session)}/{turn}/undo"
+        return (await self.call("POST", path, body, once=True)).read(Undone)
+
+    async def preview_redo(self, *, session: str = "") -> UndoPreview:
+        """What taking back the last undo would do now. Raises `NothingToUndo`."""
+        return (await self._link.call("GET", f"{self._changes(session)}/redo")).read(UndoPreview)
+
+    async def redo(
+        self,
+        *,
+        session: str = "",
+        files: Iterable[str] = (),
+        hunks: Iterable[str] = (),
+        fingerprint: str = "",
+    ) -> Undone:
+        """Take the session's last undo back, or a part of it. Raises what `undo` raises."""
+        body = UndoRequest(files=tuple(files), hunks=tuple(hunks), fingerprint=fingerprint)
+        return (await self.call("POST", f"{self._changes(session)}/redo", body, once=True)).read(Undone)
+
+    def _changes(self, session: str) -> str:
+        return f"/sessions/{session or self.current_session}/changes"
 
     async def spending(self, by: Group, since: int = 0) -> list[SpentRow]:
         """What model calls cost in this workspace, summed up by one thing."""

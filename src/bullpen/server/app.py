@@ -24,6 +24,7 @@ from bullpen.server.link import EXTENSION
 from bullpen.server.routes import (
     agent,
     asks,
+    changes,
     config,
     docs,
     files,
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from bullpen.workspace.host import Host
 
 ROOMS = (
-    system, workspaces, project, sessions, files, agent, jobs, prompts, permissions, questions, asks, config, lsp, mcp, docs,
+    system, workspaces, project, sessions, changes, files, agent, jobs, prompts, permissions, questions, asks, config, lsp, mcp,
+    docs,
 )  # fmt: skip
 
 CLIENT_CLOSED = 499
