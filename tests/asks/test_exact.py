@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import cast
 
 import pytest
 from tests.engine.bench import SESSION, WORKSPACE, Bench, Named
@@ -15,7 +14,7 @@ from bullpen.schema.api import GrantedPermission, PermissionAnswer
 from bullpen.schema.asks import PermissionRequest, Rule
 from bullpen.store import rules
 from bullpen.store.tx import Tx
-from bullpen.tools.base import Outcome, Reach, Tool, ToolContext, tool
+from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def shell(bench: Bench, tmp_path: Path) -> Path:
         bench.gate.effects.append(params.name)
         return Outcome(content="ran")
 
-    cast(dict[str, Tool], bench.agent.tools())["shell"] = run
+    bench.agent.more_tools["shell"] = run
     return tmp_path
 
 
