@@ -163,7 +163,7 @@ async def test_a_person_steers_waits_pins_and_counts(host: Host, terminal: Open,
     await ana.until("nothing waits for a model")
     ana.type("/pin mind the gap")
     await ana.until("pinned: summaries of this session keep it")
-    ana.type("/undo")
+    ana.type("/undo summary")
     await ana.until("no summary that could be undone")
     ana.type("/model play/m")
     await ana.until("model of this session: play/m")

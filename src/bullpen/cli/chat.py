@@ -172,7 +172,7 @@ class Chat:
                 self._view.note(f"AWS asks for a login: open {inert_line(url)}")
             case Compacted(session_id=session_id, reason=reason) if session_id == self._room.current_session:
                 why = "" if reason == "asked" else ": its context was full"
-                self._view.note(f"the conversation was summarised{why} (/undo takes it back)")
+                self._view.note(f"the conversation was summarised{why} (/undo summary takes it back)")
             case SessionChoices(session_id=session_id, large=large) if (
                 session_id == self._room.current_session
             ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 from bullpen.cli.choosing import Choice, choices, choose_for_session, make_ready, pick
@@ -11,9 +11,12 @@ from bullpen.cli.inert import inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.stats import spent_line
 from bullpen.cli.trust import lines as effect_lines
+from bullpen.cli.undoing import done_lines, latest, preview_lines, turn_lines
 from bullpen.cli.view import View
 from bullpen.client.workspace import Room
 from bullpen.schema.session import Session
+
+LISTED_TURNS = 20
 
 HELP = """\
   text            a prompt for the agent; while it works, the prompt waits its turn
@@ -25,7 +28,9 @@ HELP = """\
   /now text       be heard at once             /after text    be heard when this turn is over
   /model [name]   this session's model         /default name  the model of new sessions
   /wake           ask a waiting model now      /skip          answer a question with nothing
-  /pin text       keep a note in summaries     /undo          take the last summary back
+  /changes [N]    turns that changed files; what undoing turn N would do
+  /undo [N]       undo the latest turn, or N   /redo          take the last undo back
+  /pin text       keep a note in summaries     /undo summary  take the last summary back
   /cost           what this workspace spent    /trust [yes]   what the project's files want; let them
   /who            who is attached              /quit          leave (also Ctrl-D; the turn goes on)
   /jobs           list the background jobs     /jobs kill ID  end one
@@ -61,7 +66,9 @@ class Commands:
             "after": self._after,
             "wake": self._wake,
             "pin": self._pin,
+            "changes": self._changes,
             "undo": self._undo,
+            "redo": self._redo,
             "cost": self._cost,
             "model": self._model,
             "default": self._default,
@@ -209,12 +216,47 @@ class Commands:
         await self._room.pin(text, self._room.current_session)
         self._view.note("pinned: summaries of this session keep it word for word")
 
-    async def _undo(self, _rest: str) -> None:
-        if not self._room.current_session:
-            self._view.note("there is no session yet")
+    # Files
+
+    async def _changes(self, wanted: str) -> None:
+        session = self._here()
+        if session is None:
             return
-        await self._room.undo_summary(self._room.current_session)
-        self._view.note("the model sees again what the summary stood for")
+        if wanted.isdecimal():
+            preview = await self._room.preview_undo(int(wanted), session=session.id)
+            self._view.block("\n".join(f"  {line}" for line in preview_lines(preview, verb="undo")))
+        else:
+            self._view.block("\n".join(turn_lines(await self._room.changes(session.id, limit=LISTED_TURNS))))
+
+    async def _undo(self, wanted: str) -> None:
+        session = self._here()
+        if session is None:
+            return
+        if wanted == "summary":
+            await self._room.undo_summary(session.id)
+            self._view.note("the model sees again what the summary stood for")
+        elif wanted and not wanted.isdecimal():
+            self._view.note("which turn? /changes numbers them")
+        else:
+            turn = int(wanted) if wanted else await latest(self._room, session)
+            done = await self._room.undo(turn, session=session.id)
+            self._tell(done_lines(done, verb="undid", back="/redo takes it back"))
+
+    async def _redo(self, _rest: str) -> None:
+        session = self._here()
+        if session is not None:
+            done = await self._room.redo(session=session.id)
+            self._tell(done_lines(done, verb="redid", back=f"/undo {done.turn} takes it back"))
+
+    def _here(self) -> Session | None:
+        session = self._room.session(self._room.current_session)
+        if session is None:
+            self._view.note("there is no session yet")
+        return session
+
+    def _tell(self, lines: Iterable[str]) -> None:
+        first, *rest = lines
+        self._view.note("\n".join((first, *rest)))
 
     async def _cost(self, _rest: str) -> None:
         rows = await self._room.spending("model")

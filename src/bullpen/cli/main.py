@@ -17,6 +17,7 @@ from bullpen.cli.options import WORKSPACE_HELP, host_option
 COMMANDS = {
     "attach": "Join a workspace in this terminal.",
     "backup": "Copy the database, also while the server runs.",
+    "changes": "List the turns that changed files.",
     "config": "Show, change and check the configuration.",
     "doctor": "Check this installation and say what to mend.",
     "jobs": "List, follow and end the agents' background jobs.",
@@ -26,12 +27,14 @@ COMMANDS = {
     "permissions": "List, make and take back permission rules; explain a command.",
     "providers": "Show which providers can be used, and what the others need.",
     "ps": "Show the server's workspaces, clients and sessions.",
+    "redo": "Take the last undo back.",
     "run": "Send one prompt and print the answer.",
     "schema": "Print the JSON Schema of the config file.",
     "server": "Run the server in the foreground.",
     "stats": "Show what models cost, by day, model, person and more.",
     "stop": "Stop the server.",
     "trust": "Show what a project's config would do, and trust it.",
+    "undo": "Take back what a turn changed in the files.",
 }
 """Every sub-command with its line in the help, so that the help needs to import none of them."""
 
