@@ -242,8 +242,8 @@ class UndoConflict(Conflict):
 class NothingToUndo(Conflict):
     code = "nothing_to_undo"
 
-    def __init__(self, what: str = "undo") -> None:
-        super().__init__(f"there is nothing to {what}")
+    def __init__(self, what: str = "undo", why: str = "") -> None:
+        super().__init__(f"there is nothing to {what}" + (f": {why}" if why else ""))
 
 
 class PreviewOutdated(Conflict):

@@ -115,7 +115,7 @@ def unchanged(root: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def open_yard(directory: Path, *, limits: Limits = LIMITS) -> AsyncIterator[Yard]:
-    root = directory / "project"
+    root = (directory / "project").resolve()
     root.mkdir(parents=True, exist_ok=True)
     (directory / "data").mkdir(mode=0o700, exist_ok=True)
     async with open_store(

@@ -101,7 +101,9 @@ class Ground:
             changes = self._compare(manifest, walk, limits, now)
             look = Look(changes, walk.is_cut, not manifest.is_known)
             self._take_over(manifest, walk)
-            self._write()
+            # On a full disk it waits for the next look: only a crash until then would find less.
+            with suppress(OSError):
+                self._write()
             return look
 
     def note(self, paths: Iterable[str], limits: Limits) -> None:

@@ -69,7 +69,8 @@ class Tracking:
         running: Callable[[], int],
     ) -> None:
         """`running` counts the commands that run in the background."""
-        self.ground = Ground(root, store.directory / "workspaces" / workspace, own=store.directory)
+        own = store.directory.resolve()
+        self.ground = Ground(root, own / "workspaces" / workspace, own=own)
         self.lock = anyio.Lock()
         """Held while files are looked at or restored, so that each change is told once."""
         self._store = store
@@ -271,7 +272,7 @@ class Tracking:
 
     def _sync(self, changes: Sequence[Change]) -> None:
         """Have contents that a change names survive a power cut, soon: nobody waits for it."""
-        if rows.contents_of(changes):
+        if changes:
             self._is_synced = False
             if not self._is_syncing:
                 self._is_syncing = True

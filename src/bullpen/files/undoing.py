@@ -139,7 +139,7 @@ class Undoing:
             raise ChangesNotFound(turn)
         if all(s.state == "forgotten" for s in sets):
             raise ChangesNotFound(turn, is_forgotten=True)
-        return _Plan(turn, await asyncio.to_thread(self._steps, chains(sets)), sets)
+        return _Plan(turn, await asyncio.to_thread(self._steps, sets), sets)
 
     async def _plan_redo(self, session: str) -> _Plan:
         """Of the last undo of which something is left that was not redone."""
@@ -152,8 +152,8 @@ class Undoing:
         for undo in found:
             if undo.kind == "undo":
                 sets = [undo, *(redo for redo in reversed(found) if redo.of == undo.id)]
-                if left := chains(sets):
-                    return _Plan(undo.turn, await asyncio.to_thread(self._steps, left), sets)
+                if await asyncio.to_thread(chains, sets):
+                    return _Plan(undo.turn, await asyncio.to_thread(self._steps, sets), sets)
         raise NothingToUndo("redo")
 
     async def _shown(self, session: str, plan: _Plan) -> UndoPreview:
@@ -161,18 +161,18 @@ class Undoing:
         return UndoPreview(
             turn=plan.turn,
             session_id=session,
-            fingerprint=fingerprint(plan.steps),
+            fingerprint=await asyncio.to_thread(fingerprint, plan.steps),
             files=await asyncio.to_thread(preview_of, plan.steps, blobs),
             conflicts=sum(step.status == "conflict" for step in plan.steps),
             uncovered=sum(step.status == "uncovered" for step in plan.steps),
             notes=_notes(plan),
         )
 
-    def _steps(self, found: dict[str, list[Change]]) -> list[Step]:
+    def _steps(self, sets: Sequence[ChangeSet]) -> list[Step]:
         limits = self._tracking.limits
         contents = Contents(self._tracking.ground.blobs, limits.store_bytes)
         steps = []
-        for path, chain in sorted(found.items()):
+        for path, chain in sorted(chains(sets).items()):
             try:
                 now = self._tracking.ground.state(path, limits)
             except OSError as exc:
@@ -187,7 +187,7 @@ class Undoing:
         blobs, room = self._tracking.ground.blobs, self._tracking.limits.store_bytes
         changes = await asyncio.to_thread(chosen, plan.steps, request, blobs, room)
         if not changes:
-            raise NothingToUndo("redo" if owner.kind == "redo" else "undo")
+            raise NothingToUndo("redo" if owner.kind == "redo" else "undo", "; ".join(_notes(plan)))
         await asyncio.to_thread(blobs.sync)
 
         async def begin(tx: Tx) -> int:
