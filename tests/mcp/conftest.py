@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from anyio.abc import TaskGroup
 
@@ -101,6 +102,12 @@ class Room:
     async def call(self, name: str, call: Call | None = None, /, **arguments: Any) -> Outcome:
         tool = self.servers.tools()[name]
         return await tool.run(arguments, call or Call(self.root))  # type: ignore[arg-type]
+
+    async def run(self, name: str, call: Call | None = None, /, **arguments: Any) -> Outcome:
+        """A tool of ours, whose arguments have a type."""
+        tool = self.servers.tools()[name]
+        params = msgspec.convert(arguments, tool.params)
+        return await tool.run(params, call or Call(self.root))  # type: ignore[arg-type]
 
     def state(self, name: str) -> McpInfo:
         return self.servers.states()[name]

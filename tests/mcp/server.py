@@ -37,6 +37,15 @@ async def slow(mark: str) -> str:
     return "done"
 
 
+@server.tool()
+async def patient(steps: int, ctx: Context) -> str:
+    """Takes its time, and says so."""
+    for step in range(steps):
+        await anyio.sleep(0.2)
+        await ctx.report_progress(step, steps)
+    return "at last"
+
+
 @server.tool(structured_output=False)
 def image() -> list[Any]:
     return ["a picture", Image(data=PIXEL, format="png"), Image(data=b"second", format="png")]

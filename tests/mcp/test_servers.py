@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+import mcp_types as types
 import msgspec
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from tests.mcp.conftest import ENV, HERE, PROBE, SLEEPER, Call, Room, appears, is_running, open_room, raw
+from tests.mcp.elsewhere import Liar
 from tests.mcp.server import PIXEL
 
 from bullpen.config.shape import McpServer
@@ -22,6 +24,8 @@ from bullpen.errors import BadRequest, BullpenError, ToolFailed
 from bullpen.schema.agent import ZERO_TIME, McpInfo, McpPrompt, McpPromptArgument
 from bullpen.schema.events import McpEvent
 from bullpen.tools.base import Outcome, PermissionDenied
+
+RESOURCE_TOOLS = ("list_mcp_resources", "read_mcp_resource")
 
 
 def changed(**fields: Any) -> McpEvent:
@@ -36,7 +40,7 @@ async def test_a_server_is_connected_with_all_it_offers(room: Room) -> None:
     assert info == McpInfo(
         name="probe",
         state="connected",
-        tool_count=9,
+        tool_count=10,
         prompt_count=1,
         resource_count=1,
         connected_at=info.connected_at,
@@ -44,12 +48,12 @@ async def test_a_server_is_connected_with_all_it_offers(room: Room) -> None:
     assert datetime.fromisoformat(info.connected_at).tzinfo == UTC
     assert room.events == [
         changed(name="probe", state="starting"),
-        changed(name="probe", state="connected", tool_count=9, prompt_count=1),
+        changed(name="probe", state="connected", tool_count=10, prompt_count=1),
         McpEvent(
             type="resources_list_changed",
             name="probe",
             state="connected",
-            tool_count=9,
+            tool_count=10,
             prompt_count=1,
             resource_count=1,
         ),
@@ -139,10 +143,10 @@ async def test_a_list_that_changes_is_read_again(room: Room) -> None:
     await room.started(probe=PROBE)
     await room.call("mcp_probe_grow")
     await room.until(lambda: room.events[-1].type == "tools_list_changed")
-    assert (room.events[-1].tool_count, room.events[-1].held_count) == (9, 1)
+    assert (room.events[-1].tool_count, room.events[-1].held_count) == (10, 1)
     (changes,) = await room.servers.changes()
     await room.servers.accept("probe", changes.fingerprint)
-    assert room.events[-1].tool_count == 10
+    assert room.events[-1].tool_count == 11
     assert (await room.call("mcp_probe_late")).content == "new"
 
 
@@ -159,17 +163,23 @@ async def test_allowed_then_denied_tools(room: Room) -> None:
     await room.started(
         probe=msgspec.structs.replace(PROBE, enabled_tools=("echo", "fail"), disabled_tools=("fail",))
     )
-    assert list(room.servers.tools()) == ["mcp_probe_echo"]
+    assert list(room.servers.tools()) == ["list_mcp_resources", "mcp_probe_echo", "read_mcp_resource"]
     assert room.state("probe").tool_count == 1
     await room.configure(probe=msgspec.structs.replace(PROBE, disabled_tools=("echo",)))
-    assert len(room.servers.tools()) == 8
+    assert len(room.servers.tools()) == 9 + len(RESOURCE_TOOLS)
     assert room.events[-1].type == "tools_list_changed"
 
 
 async def test_every_page_of_a_list_is_read(room: Room) -> None:
     await room.started(raw=raw("well"))
     await room.until(lambda: room.state("raw").resource_count == 3)
-    assert list(room.servers.tools()) == ["mcp_raw_t1", "mcp_raw_t2", "mcp_raw_t3"]
+    assert [*room.servers.tools()] == [
+        RESOURCE_TOOLS[0],
+        "mcp_raw_t1",
+        "mcp_raw_t2",
+        "mcp_raw_t3",
+        RESOURCE_TOOLS[1],
+    ]
     assert [prompt.prompt_id for prompt in room.servers.prompts()] == ["p1", "p2", "p3"]
 
 
@@ -237,7 +247,8 @@ async def test_a_hanging_server_delays_nobody(room: Room) -> None:
 async def test_a_server_that_dies_is_started_again(room: Room) -> None:
     """The call that it died in fails, the next one waits for the new process."""
     await room.started(probe=PROBE)
-    with pytest.raises(ToolFailed, match="whether the call had an effect is not known"):
+    lost = "leaving in a hurry; whether the call had an effect is not known"
+    with pytest.raises(ToolFailed, match=f"the MCP server 'probe' failed: .*{lost}"):
         await room.call("mcp_probe_exit", code=4)
     assert (await room.call("mcp_probe_echo", text="back")).content == "back"
     states = [event.state for event in room.events if event.type == "state_changed"]
@@ -347,3 +358,42 @@ async def _listens(port: int) -> None:
                 return
         except OSError:
             await anyio.sleep(0.05)
+
+
+async def test_a_model_lists_and_reads_what_servers_keep(room: Room) -> None:
+    """Every page, and what can be filled in; the tools are there while somebody keeps something."""
+    assert room.servers.tools() == {}
+    liar = Liar()
+    liar.resources[0] = types.Resource(
+        name="first", title="The first\nof all", uri="note://0", description="hidden\u200b", size=7
+    )
+    async with liar.reached() as server:
+        await room.started(liar=server)
+        assert list(room.servers.tools()) == ["list_mcp_resources", "read_mcp_resource"]
+        listed = (await room.run("list_mcp_resources", mcp_name="liar")).content.splitlines()
+        assert listed == [
+            "The first of all: note://0 (7 bytes) – hidden<U+200B>",
+            *(f"r{n}: note://{n}" for n in range(1, 5)),
+            "any: note://{n} (fill in the braces) – One of them.",
+        ]
+        call = Call(room.root)
+        read = await room.run("read_mcp_resource", call, mcp_name="liar", uri="note://3")
+        assert (read.content, call.asked) == (
+            "the words of note://3",
+            [("read", {"mcp_name": "liar", "uri": "note://3"}, room.root)],
+        )
+        picture = await room.run("read_mcp_resource", mcp_name="liar", uri="note://picture")
+        assert (picture.data, picture.mime_type) == (b"PNG", "image/png")
+        with pytest.raises(PermissionDenied):
+            await room.run(
+                "read_mcp_resource", Call(room.root, allowed=False), mcp_name="liar", uri="note://3"
+            )
+        with pytest.raises(ToolFailed, match="there is no MCP server 'nobody'"):
+            await room.run("list_mcp_resources", mcp_name="nobody")
+
+
+async def test_progress_keeps_a_call_alive(tmp_path: Path) -> None:
+    """A tool that says that it goes on may take longer than one that is silent."""
+    async with open_room(tmp_path, call_timeout_s=1.0) as room:
+        await room.started(probe=PROBE)
+        assert (await room.call("mcp_probe_patient", steps=8)).content == "at last"

@@ -25,7 +25,7 @@ from bullpen.mcp.remote import Remote
 if TYPE_CHECKING:
     from mcp.client import Transport
     from mcp.client._transport import TransportStreams
-    from mcp_types import Prompt, Resource, Tool
+    from mcp_types import CallToolResult, Prompt, Resource, ResourceTemplate, Tool
 
     from mcp import Client
 
@@ -98,17 +98,58 @@ class Connection:
             lambda page: page.resources,
         )
 
+    @property
+    def has_resources(self) -> bool:
+        return self._client.server_capabilities.resources is not None
+
+    async def kept(self) -> tuple[list[Resource], list[ResourceTemplate]]:
+        """What it keeps to be read. Servers without templates do not all say so in time."""
+        resources = await self.resources()
+        try:
+            return resources, await self.templates()
+        except ToolServerFailed as exc:
+            if exc.is_lost:
+                raise
+            return resources, []
+
+    async def templates(self) -> list[ResourceTemplate]:
+        return await self._all(
+            "resources",
+            lambda cursor: self._client.list_resource_templates(cursor=cursor),
+            lambda page: page.resource_templates,
+        )
+
     async def ask(self, request: Callable[[Client], Awaitable[T]], *, timeout_s: float) -> T:
         """Raises `ToolServerFailed`. A cancelled or late request is withdrawn at the server."""
         try:
             with _translated(), anyio.fail_after(timeout_s):
                 return await request(self._client)
         except ToolServerFailed as exc:
-            if exc.is_lost or self._line.needs_auth:
-                self.lost.set()
-            raise
+            if not exc.is_lost and not self._line.needs_auth:
+                raise
+            self.lost.set()
+            words = ": ".join(filter(None, (str(exc), self._line.story())))
+            raise ToolServerFailed(words, is_lost=exc.is_lost) from exc
         except TimeoutError as exc:
             raise ToolServerFailed(f"did not answer within {timeout_s:g} s") from exc
+
+    async def call_tool(
+        self, tool: str, arguments: dict[str, Any], *, timeout_s: float, longest_s: float
+    ) -> CallToolResult:
+        """Raises `ToolServerFailed`. Whoever reports progress has `timeout_s` again, until `longest_s` are over."""
+        ends = anyio.current_time() + longest_s
+        limit = anyio.CancelScope(deadline=anyio.current_time() + timeout_s)
+
+        async def goes_on(progress: float, total: float | None, message: str | None) -> None:
+            limit.deadline = min(anyio.current_time() + timeout_s, ends)
+
+        async def call(client: Client) -> CallToolResult:
+            with limit:
+                return await client.call_tool(tool, arguments, progress_callback=goes_on)
+            over = longest_s if anyio.current_time() >= ends else timeout_s
+            raise ToolServerFailed(f"did not answer within {over:g} s")
+
+        return await self.ask(call, timeout_s=longest_s + timeout_s)
 
     async def listen(self, missed: Callable[[], None]) -> None:
         """Newer servers tell of changes only to those who ask; what they tell arrives as it does from older ones.

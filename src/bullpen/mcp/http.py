@@ -46,36 +46,45 @@ def client(
     auth: httpx2.Auth | None = None,
     look: Look | None = None,
     ask: Callable[[httpx2.Request], Awaitable[None]] | None = None,
+    cut: Callable[[str], None] = lambda _: None,
 ) -> httpx2.AsyncClient:
-    """`ask` sees every request before it is sent, `look` every answer before it is read."""
+    """`ask` sees every request before it is sent, `look` every answer before it is read; `cut` is told why an answer
+    was not read to its end, which libraries in between may keep to themselves."""
+
+    async def bound(response: httpx2.Response) -> None:
+        _bound(response, cut)
+
     return httpx2.AsyncClient(
         # What is packed can unfold to any size.
         headers={"Accept-Encoding": "identity", **headers},
         timeout=httpx2.Timeout(REQUEST_S, read=SILENCE_S),
         auth=auth,
-        event_hooks={"request": [ask] if ask else [], "response": [_bound, *([look] if look else [])]},
+        event_hooks={"request": [ask] if ask else [], "response": [bound, *([look] if look else [])]},
     )
 
 
-async def _bound(response: httpx2.Response) -> None:
+def _bound(response: httpx2.Response, cut: Callable[[str], None]) -> None:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ToolServerFailed("packed its answer, although it was asked not to")
+        cut("packed its answer, although it was asked not to")
+        raise httpx2.DecodingError("packed", request=response.request)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "text/event-stream":
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream)
+        response.stream = _Bounded(response.stream, cut)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, cut: Callable[[str], None]) -> None:
         self._inner = inner
+        self._cut = cut
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = MAX_BODY_BYTES
         async for piece in self._inner:
             left -= len(piece)
             if left < 0:
-                raise ToolServerFailed(f"sent an answer of more than {MAX_BODY_BYTES} bytes")
+                self._cut(f"sent an answer of more than {MAX_BODY_BYTES} bytes")
+                raise httpx2.ReadError("too long")
             yield piece
 
     async def aclose(self) -> None:

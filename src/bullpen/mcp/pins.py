@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -84,8 +85,9 @@ def changes(server: str, said: Sayings, pins: Mapping[str, Pin]) -> McpChanges:
 def _change(name: str, saying: Saying, pin: Pin | None) -> McpChange:
     before = visible(pin.text) if pin else ""
     after = visible(saying.text)
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "accepted", "now", lineterm="")
-    difference = "\n".join(lines)
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="")
+    # The first two only name the sides.
+    difference = "\n".join(itertools.islice(lines, 2, None))
     return McpChange(
         tool=visible(name),
         kind="instructions" if name == INSTRUCTIONS else "changed" if pin else "new",

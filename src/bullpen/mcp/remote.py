@@ -22,9 +22,12 @@ class Remote:
         self._server = server
         self._logins = logins
         self._refusal = 0
+        self._problem = ""
         self.needs_auth = False
 
     def story(self) -> str:
+        if self._problem:
+            return self._problem
         return f"answered with HTTP status {self._refusal}" if self._refusal else ""
 
     def streams(self) -> Transport:
@@ -56,7 +59,10 @@ class Remote:
         auth = None
         if can_log_in(server) and is_private(server.url):
             auth = Bearer(self._logins, login_key(server))
-        return client(headers, auth=auth, look=self._look_at)
+        return client(headers, auth=auth, look=self._look_at, cut=self._give_up)
+
+    def _give_up(self, why: str) -> None:
+        self._problem = why
 
     async def _look_at(self, response: httpx2.Response) -> None:
         """The library does not say why it was refused."""

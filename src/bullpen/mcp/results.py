@@ -37,6 +37,16 @@ def outcome_of(result: CallToolResult, *, supports_media: bool) -> Outcome:
     return Outcome(content=text or ("" if data else SILENCE), data=data, mime_type=mime_type, is_cut=is_cut)
 
 
+def outcome_of_parts(contents: Sequence[Any], *, supports_media: bool) -> Outcome:
+    """A resource that was read: its texts joined, and its first image or recording."""
+    media = _Media(supports_media)
+    whole = "\n".join([*(text for each in contents if (text := _resource_text(each, media))), *media.notes()])
+    data, mime_type = media.first()
+    is_cut = len(whole.encode("utf-8", "replace")) > MAX_TEXT_BYTES
+    empty = "" if data else "The resource is empty."
+    return Outcome(content=shorten(whole) or empty, data=data, mime_type=mime_type, is_cut=is_cut)
+
+
 def shorten(text: str, limit_bytes: int = MAX_TEXT_BYTES) -> str:
     """The beginning of a long text, with a note of how much is missing."""
     raw = text.encode("utf-8", "replace")
@@ -56,17 +66,20 @@ def _text_of(block: ContentBlock, media: _Media) -> str:
         case "resource_link":
             return f"{block.title or block.name}: {block.uri}"
         case "resource":
-            resource = block.resource
-            text: str | None = getattr(resource, "text", None)
-            if text is not None:
-                return text
-            mime_type = resource.mime_type or ""
-            if mime_type.startswith(("image/", "audio/")):
-                media.add(mime_type.partition("/")[0], getattr(resource, "blob", ""), mime_type)
-                return ""
-            return f"[the resource {resource.uri} ({mime_type or 'of unknown type'}) is not text]"
+            return _resource_text(block.resource, media)
         case _:
             assert_never(block)
+
+
+def _resource_text(resource: Any, media: _Media) -> str:
+    text: str | None = getattr(resource, "text", None)
+    if text is not None:
+        return text
+    mime_type = resource.mime_type or ""
+    if mime_type.startswith(("image/", "audio/")):
+        media.add(mime_type.partition("/")[0], getattr(resource, "blob", ""), mime_type)
+        return ""
+    return f"[the resource {resource.uri} ({mime_type or 'of unknown type'}) is not text]"
 
 
 class _Media:

@@ -15,32 +15,28 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from bullpen.asks.display import visible
 from bullpen.config.shape import McpServer
-from bullpen.errors import BadRequest, ToolFailed, ToolServerFailed
+from bullpen.errors import BadRequest, ToolServerFailed
 from bullpen.mcp.connection import Kind
 from bullpen.mcp.logins import LoginBook, can_log_in
-from bullpen.mcp.names import ToolNames
-from bullpen.mcp.parameters import parameters_of
+from bullpen.mcp.offers import Offers
 from bullpen.mcp.pins import PinBook
-from bullpen.mcp.results import outcome_of, resource_content, shorten
+from bullpen.mcp.results import resource_content, shorten
 from bullpen.mcp.signing_in import SigningIn
 from bullpen.mcp.supervisor import LEAVE_S, Change, Supervisor, Surroundings
 from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpPromptArgument
 from bullpen.schema.events import McpEvent
 from bullpen.system.clock import Clock, SystemClock
-from bullpen.tools.base import Outcome, Tool, ToolContext
+from bullpen.tools.base import Tool
 
 if TYPE_CHECKING:
     import mcp_types
 
 CALL_S = 60.0
-"""How long a tool of a server may take."""
+"""How long a tool of a server may be silent."""
 
 RESTART_DELAY_S = 0.5
 """Before the second restart in a row; the pause grows by as much each time."""
-
-DESCRIPTION_BYTES = 8_000
 
 
 class McpServers:
@@ -71,8 +67,7 @@ class McpServers:
         )
         self._supervisors: dict[str, Supervisor] = {}
         self._leaving: set[Supervisor] = set()
-        self._names = ToolNames()
-        self._tools: dict[str, Tool] | None = None
+        self._offers = Offers(self._in_order, self._known, call_timeout_s=call_timeout_s)
         self._turned = anyio.Event()
         self._signing_in = SigningIn(logins, self._on_login)
         self._closed = False
@@ -91,7 +86,7 @@ class McpServers:
         wanted = {**dict.fromkeys(errors, McpServer()), **servers}
         for name in self._supervisors.keys() - wanted.keys():
             self._drop(name)
-        self._names.know(wanted)
+        self._offers.names.know(wanted)
         for name in sorted(wanted):
             self._set(name, wanted[name], errors.get(name, ""))
 
@@ -100,14 +95,7 @@ class McpServers:
 
     def tools(self) -> dict[str, Tool]:
         """The tools of all servers by the names that models use."""
-        if self._tools is None:
-            found = [
-                self._tool(supervisor, offered)
-                for _, supervisor in self._in_order()
-                for offered in supervisor.offered_tools()
-            ]
-            self._tools = {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}
-        return dict(self._tools)
+        return self._offers.tools()
 
     def prompts(self) -> list[McpPrompt]:
         return [_prompt(name, offered) for name, each in self._in_order() for offered in each.prompts]
@@ -122,8 +110,8 @@ class McpServers:
         Raises `BadRequest` when there is no such server, or it is not connected, and `ToolServerFailed`.
         """
         result = await self._ask(server, lambda client: client.get_prompt(prompt_id, dict(args)))
-        said = (m.content for m in result.messages if m.role == "user")
-        return "\n".join(content.text for content in said if content.type == "text")
+        said = [text for m in result.messages if m.role == "user" and (text := _words(m.content))]
+        return shorten("\n".join(said))
 
     async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
         """The parts of a resource. Raises as `get_prompt` does."""
@@ -248,7 +236,7 @@ class McpServers:
         self._announce(supervisor.event(change))
 
     def _wake(self) -> None:
-        self._tools = None
+        self._offers.forget()
         turned, self._turned = self._turned, anyio.Event()
         turned.set()
 
@@ -258,62 +246,14 @@ class McpServers:
             raise _unknown(name)
         return supervisor
 
-    async def _ask(
-        self,
-        name: str,
-        request: Callable[[Any], Awaitable[Any]],
-        still: Callable[[Supervisor], None] = lambda _: None,
-    ) -> Any:
-        """`still` may object once the server is there, before it is asked."""
+    async def _ask(self, name: str, request: Callable[[Any], Awaitable[Any]]) -> Any:
         supervisor = self._known(name)
         connection = await supervisor.ready()
-        still(supervisor)
         try:
             return await connection.ask(request, timeout_s=self._call_timeout_s)
         except ToolServerFailed as exc:
-            raise ToolServerFailed(f"the MCP server {name!r} failed: {exc}", is_lost=exc.is_lost) from exc
-
-    def _tool(self, supervisor: Supervisor, offered: mcp_types.Tool) -> Tool:
-        server, own_name, mark = supervisor.name, offered.name, supervisor.guard.mark(offered.name)
-
-        async def run(arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
-            await ctx.permit(
-                "execute",
-                description=f"Run {own_name} of the MCP server {server}",
-                params=arguments,
-                path=ctx.root,
-            )
-            return await self._call(server, own_name, mark, arguments, supports_media=ctx.supports_images)
-
-        description = offered.description or offered.title or own_name
-        return Tool(
-            name=self._names.name(server, own_name),
-            description=shorten(visible(description), DESCRIPTION_BYTES),
-            params=dict[str, Any],
-            schema=parameters_of(offered.input_schema),
-            run=run,
-            # What a server says about its own harmlessness is only a claim.
-            effects=True,
-        )
-
-    async def _call(
-        self, server: str, tool: str, mark: str, arguments: dict[str, Any], *, supports_media: bool
-    ) -> Outcome:
-        def still(supervisor: Supervisor) -> None:
-            if not supervisor.guard.lets(tool, mark):
-                raise ToolFailed(
-                    f"{tool} of the MCP server {server!r} says something else now than when it was offered, so it was "
-                    f"not called. A person has to look at it: bullpen mcp accept {server}"
-                )
-
-        try:
-            result = await self._ask(server, lambda client: client.call_tool(tool, arguments), still)
-        except ToolServerFailed as exc:
-            doubt = "; whether the call had an effect is not known" if exc.is_lost else ""
-            raise ToolFailed(f"{exc}{doubt}") from exc
-        except BadRequest as exc:
-            raise ToolFailed(str(exc)) from exc
-        return outcome_of(result, supports_media=supports_media)
+            words = supervisor.tidy(str(exc))
+            raise ToolServerFailed(f"the MCP server {name!r} failed: {words}", is_lost=exc.is_lost) from exc
 
 
 def _unknown(name: str) -> BadRequest:
@@ -322,6 +262,12 @@ def _unknown(name: str) -> BadRequest:
 
 def _unfiltered(server: McpServer) -> McpServer:
     return msgspec.structs.replace(server, enabled_tools=(), disabled_tools=())
+
+
+def _words(content: Any) -> str:
+    """The text of a part of a prompt; what stands in a resource that came with it counts too."""
+    text = getattr(content.resource if content.type == "resource" else content, "text", None)
+    return text if isinstance(text, str) else ""
 
 
 def _prompt(server: str, offered: mcp_types.Prompt) -> McpPrompt:

@@ -115,6 +115,7 @@ class Supervisor:
         self._told = anyio.Event()
         self._stale: set[Kind] = set()
         self._restarts: deque[float] = deque()
+        self._warned: set[str] = set()
         if not self.is_startable:
             self.ended.set()
 
@@ -173,6 +174,16 @@ class Supervisor:
         if not self._instructions or not self.guard.lets_instructions:
             return ""
         return shorten(visible(self._instructions), INSTRUCTIONS_BYTES)
+
+    @property
+    def keeps_resources(self) -> bool:
+        """Whether it has something that can be read."""
+        return self._connection is not None and self._connection.has_resources
+
+    def warn_once(self, words: str) -> None:
+        if words not in self._warned:
+            self._warned.add(words)
+            log.warning("the MCP server %s %s", self.name, words)
 
     async def changes(self) -> McpChanges:
         """What waits for a person; announces it when they have accepted it elsewhere."""
@@ -307,7 +318,7 @@ class Supervisor:
         story = line.story()
         known = [story] if story and failure.is_lost else [str(failure), story]
         return Ended(
-            why=self._tidy(": ".join(part for part in known if part)),
+            why=self.tidy(": ".join(part for part in known if part)),
             was_up=was_up,
             is_foreign=failure.is_foreign and not was_up,
         )
@@ -386,7 +397,7 @@ class Supervisor:
         if not self._stopped:
             self._with.changed(self, change)
 
-    def _tidy(self, why: str) -> str:
+    def tidy(self, why: str) -> str:
         """Short, and without what the configuration holds of secrets."""
         if self.server.url:
             why = why.replace(self.server.url, self.server.url.partition("?")[0])
