@@ -45,6 +45,7 @@
     ├── ContextFull                 the conversation does not fit, and summarising it does not help
     ├── BudgetSpent
     ├── ToolFailed                  a result for the model, never the end of a turn
+    │   └── LanguageServerFailed
     ├── TurnCancelled               a write met the cancel mark of its own turn
     ├── AddressInUse
     ├── UnsafeSocket
@@ -476,6 +477,17 @@ class ToolFailed(BullpenError):
     """What went wrong inside a tool, worded for the model that called it."""
 
     code = "tool_failed"
+
+
+class LanguageServerFailed(ToolFailed):
+    """A language server did not do what it was asked. `why` says what it did instead; `is_lost` that it is gone."""
+
+    code = "language_server_failed"
+
+    def __init__(self, why: str, *, server: str = "", is_lost: bool = False) -> None:
+        super().__init__(f"the language server {server} {why}" if server else f"the language server {why}")
+        self.why = why
+        self.is_lost = is_lost
 
 
 class TurnCancelled(BullpenError):

@@ -34,6 +34,7 @@ from bullpen.engine.services import Services
 from bullpen.errors import ProviderError, ToolFailed
 from bullpen.files.tracking import Tracking
 from bullpen.files.walk import Limits
+from bullpen.lsp.servers import LspServers
 from bullpen.net.web import Web
 from bullpen.providers.base import (
     LoginBegun,
@@ -627,6 +628,7 @@ async def open_bench(
             net=Web(dict, processes),
             about=Nothing(),
             tracking=tracking,
+            lsp=LspServers(root=root, env={}, announce=lambda event: None, processes=processes),
             choices=Choices(store, WORKSPACE),
             waits=Waits(store, WORKSPACE),
             hook_points=HookPoints(store, WORKSPACE, tasks),

@@ -16,6 +16,7 @@ from tests.internet import World, authority, trust, world
 
 from bullpen.config.shape import WebSearch
 from bullpen.errors import ToolFailed
+from bullpen.lsp.servers import LspServers
 from bullpen.net.fetching import Fetcher
 from bullpen.net.web import Places, Web
 from bullpen.schema.asks import Question, QuestionResponse
@@ -65,9 +66,10 @@ class MemoryFiles:
     async def read_at(self, path: Path) -> float | None:
         return self.reads.get(path)
 
-    async def record_change(self, path: Path, before: str, after: str) -> None:
+    async def record_change(self, path: Path, before: str, after: str, *, seen: bool = True) -> None:
         self.changes.append(Change(path, before, after))
-        await self.mark_read(path)
+        if seen:
+            await self.mark_read(path)
 
 
 class Known:
@@ -102,6 +104,7 @@ class Bench:
         self.jobs = all_jobs.of(Owner("s1"))
         self.shown: list[tuple[int, str]] = []
         self._was_shown = anyio.Event()
+        self.lsp = LspServers(root=root, env={}, announce=lambda event: None, processes=processes)
         self._processes = processes
         self.todos: Sequence[Todo] = ()
         self.errand: Errand | None = None

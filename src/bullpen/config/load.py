@@ -99,6 +99,7 @@ def load(
         mcp=mcp,
         mcp_errors=mcp_errors,
         lsp=lsp,
+        lsp_errors=lsp_errors,
         tool_limits=limits_of(raw.get("tools", {})),
         web_search=search,
         env=exported,

@@ -78,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp: dict[str, McpServer]
     mcp_errors: dict[str, str]
     lsp: dict[str, LspServer]
+    lsp_errors: dict[str, str] = {}
     tool_limits: dict[str, dict[str, Any]]
     web_search: WebSearch = WebSearch()
     env: dict[str, str]

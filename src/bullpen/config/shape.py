@@ -144,7 +144,7 @@ class Options(Section, frozen=True, kw_only=True):
     disabled_skills: Annotated[tuple[str, ...], restricts("Skills that are hidden everywhere.")] = ()
     disabled_tools: Annotated[tuple[str, ...], restricts("Tools that the agent does not get.")] = ()
     debug: Annotated[bool, later("Log more; today `bullpen server --debug` does.")] = False
-    debug_lsp: Annotated[bool, later("Log the traffic of language servers.")] = False
+    debug_lsp: Annotated[bool, says("Log the traffic of language servers.")] = False
     disable_auto_summarize: Annotated[bool, says("Never summarise a long session unasked.")] = False
     data_directory: Annotated[
         str,
@@ -161,7 +161,10 @@ class Options(Section, frozen=True, kw_only=True):
     )
     disable_metrics: Annotated[bool, says("Send no usage figures. None are ever sent.")] = False
     initialize_as: Annotated[str, says("The file that project initialisation writes.")] = "AGENTS.md"
-    auto_lsp: Annotated[bool, later("Start language servers by themselves.")] = True
+    auto_lsp: Annotated[bool, says("Start language servers that are installed by themselves.")] = True
+    lsp_idle_timeout: Annotated[
+        Duration, span("How long a language server may stay unused before it is ended; 0 is for ever.")
+    ] = "15m"
     progress: Annotated[bool, later("Show progress in the terminal's title or tab.")] = True
     notifications: Annotated[
         Literal["auto", "native", "osc", "bell", "disabled"], later("How you are told that a turn ended.")
@@ -310,10 +313,10 @@ class LspServer(Section, frozen=True, kw_only=True):
     command: Annotated[str, expanded("The program.")] = ""
     args: Annotated[tuple[str, ...], expanded("Its arguments.")] = ()
     env: Annotated[dict[str, str], expanded("Variables for it.")] = {}
-    filetypes: Annotated[tuple[str, ...], later("Extensions or languages it is for; empty is all.")] = ()
-    root_markers: Annotated[tuple[str, ...], later("Files that tell that it is wanted here.")] = ()
-    init_options: Annotated[dict[str, Any], later("Options of the `initialize` request.")] = {}
-    options: Annotated[dict[str, Any], later("Workspace settings.")] = {}
+    filetypes: Annotated[tuple[str, ...], says("Extensions or languages it is for; empty is all.")] = ()
+    root_markers: Annotated[tuple[str, ...], says("Files that tell that it is wanted here.")] = ()
+    init_options: Annotated[dict[str, Any], says("Options of the `initialize` request.")] = {}
+    options: Annotated[dict[str, Any], says("Workspace settings.")] = {}
     timeout: Annotated[float, span("How long its start may take.")] = 30
     disabled: Annotated[bool, restricts("Do not start it.")] = False
 
@@ -357,7 +360,7 @@ class File(Section, frozen=True, kw_only=True, rename={"schema_url": "$schema"})
     ] = ()
     providers: Annotated[dict[str, ProviderEntry], says("Model providers by id.")] = {}
     mcp: Annotated[dict[str, McpServer], says("Outside tool servers by name.")] = {}
-    lsp: Annotated[dict[str, LspServer], later("Language servers by name.")] = {}
+    lsp: Annotated[dict[str, LspServer], says("Language servers by name.")] = {}
     options: Annotated[Options, says("Everything else.")] = Options()
     permissions: Annotated[Permissions, says("What needs no permission.")] = Permissions()
     tools: Annotated[ToolLimits, says("Limits of tools.")] = ToolLimits()

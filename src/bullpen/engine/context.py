@@ -47,12 +47,13 @@ class SessionFiles:
             lambda tx: files.read_at(tx, workspace, self._session, str(path))
         )
 
-    async def record_change(self, path: Path, before: str, after: str) -> None:
+    async def record_change(self, path: Path, before: str, after: str, *, seen: bool = True) -> None:
         workspace, at = self._services.workspace, self._services.clock.time()
 
         async def work(tx: Tx) -> None:
             await files.record_change(tx, workspace, self._session, str(path), before, after)
-            await files.mark_read(tx, workspace, self._session, str(path), at)
+            if seen:
+                await files.mark_read(tx, workspace, self._session, str(path), at)
 
         await self._services.store.write(work)
 
@@ -88,6 +89,7 @@ class CallContext:
         self.jobs = services.jobs.of(owner)
         self.net = services.net
         self.about = services.about
+        self.lsp = services.lsp
         self._tool_name = tool_name
         self._call = call
         self._change_set = change_set

@@ -22,6 +22,7 @@ from bullpen.engine.retry import Waits
 from bullpen.engine.scenes import Scenes
 from bullpen.errors import AgentNotReady, ConfigError
 from bullpen.files.tracking import Tracking
+from bullpen.lsp.servers import LspServers
 from bullpen.net.web import Web
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
@@ -92,6 +93,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     net: Web
     about: About
     tracking: Tracking
+    lsp: LspServers
     choices: Choices
     waits: Waits
     hook_points: HookPoints

@@ -51,7 +51,7 @@ class Process:
     def __init__(
         self,
         line: socket.socket,
-        streams: tuple[int, int],
+        streams: tuple[int | None, int],
         forget: Callable[[Process], None],
         tally: Tally,
         stdout: Spool,
@@ -76,8 +76,9 @@ class Process:
         self.stdout, self.stderr = stdout, Spool()
         self._tape = tape
         self._drains = [
-            _Drain(self._loop, streams[0], self.stdout, tape),
-            _Drain(self._loop, streams[1], self.stderr, tape),
+            _Drain(self._loop, fd, spool, tape)
+            for fd, spool in zip(streams, (self.stdout, self.stderr), strict=True)
+            if fd is not None
         ]
         self._loop.add_reader(line.fileno(), self._on_line)
 
@@ -244,15 +245,15 @@ class Processes:
         *,
         cwd: Path,
         env: Mapping[str, str],
-        stdin: bytes = b"",
-        stdout: Spool | None = None,
+        stdin: bytes | int = b"",
+        stdout: Spool | int | None = None,
         tape: Tape | None = None,
         tells_place: bool = False,
     ) -> Process:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
 
-        What it writes goes to `stdout`, or to head and tail; both streams together also to `tape`. With
-        `tells_place` a bash says at its end in which directory it is.
+        What it writes goes to `stdout`, or to head and tail; both streams together also to `tape`. Descriptors that are given
+        stay the caller's to close. With `tells_place` a bash says at its end in which directory it is.
 
         Raises OSError when the directory or the program is not there, or nothing more can be started.
         A cancel while starting ends whatever has been started, and only then goes on.
@@ -277,7 +278,7 @@ class Processes:
             async with self._lock:
                 await self._dismiss()
 
-    async def _ask_for_one(self, stdin: bytes, stdout: Spool, tape: Tape | None) -> Process:
+    async def _ask_for_one(self, stdin: bytes | int, stdout: Spool | int, tape: Tape | None) -> Process:
         """Hand descriptors to the launcher; one that died is replaced once."""
         for last in (False, True):
             door = await self._open_door()
@@ -290,10 +291,16 @@ class Processes:
                     await self._dismiss()
         raise AssertionError("unreachable")
 
-    def _hand_over(self, door: socket.socket, stdin: bytes, stdout: Spool, tape: Tape | None) -> Process:
+    def _hand_over(
+        self, door: socket.socket, stdin: bytes | int, stdout: Spool | int, tape: Tape | None
+    ) -> Process:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            out, out_end = os.pipe()
-            ours.callback(os.close, out)
+            out = None
+            if isinstance(stdout, int):
+                out_end = os.dup(stdout)
+            else:
+                out, out_end = os.pipe()
+                ours.callback(os.close, out)
             theirs.callback(os.close, out_end)
             err, err_end = os.pipe()
             ours.callback(os.close, err)
@@ -302,12 +309,13 @@ class Processes:
             line.setblocking(False)
             ours.callback(line.close)
             theirs.callback(line_end.close)
-            source = _readable(stdin)
+            source = os.dup(stdin) if isinstance(stdin, int) else _readable(stdin)
             theirs.callback(os.close, source)
             socket.send_fds(door, [b"+"], [source, out_end, err_end, line_end.fileno()])
             ours.pop_all()
         self._keep_awake()
-        process = Process(line, (out, err), self._live.discard, self._tally, stdout, tape)
+        kept = Spool() if isinstance(stdout, int) else stdout
+        process = Process(line, (out, err), self._live.discard, self._tally, kept, tape)
         self._live.add(process)
         return process
 

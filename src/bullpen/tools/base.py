@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from bullpen.errors import ToolFailed
+from bullpen.lsp.servers import LspServers
 from bullpen.net.fetching import Limits, Moved, Reply, Request, Take
 from bullpen.net.pages import Form
 from bullpen.net.search_engines import Hit
@@ -77,8 +78,8 @@ class FileRecords(Protocol):
         """When the session last read the file (epoch seconds with fractions), or None."""
         ...
 
-    async def record_change(self, path: Path, before: str, after: str) -> None:
-        """Keep both versions and announce them; also counts as a read of the new state."""
+    async def record_change(self, path: Path, before: str, after: str, *, seen: bool = True) -> None:
+        """Keep both versions and announce them; also counts as a read of the new state, unless the model has not seen it."""
         ...
 
 
@@ -225,6 +226,9 @@ class ToolContext(Protocol):
         """What the agent was sent on, if it is a sub-agent that was sent to the web."""
         ...
 
+    @property
+    def lsp(self) -> LspServers: ...
+
     def resolve(self, path: str) -> Path:
         """The absolute path meant by the model: `~` expanded, relative ones joined to the root."""
         ...
@@ -264,8 +268,8 @@ class ToolContext(Protocol):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """`effects` tells that a call may change the world, so its intent is on disk before it starts.
     `parallel` calls of one step may run side by side. `task` tools are also given to sub-agents.
-    `interactive` tools are only offered when somebody can answer. `inner` tools are offered to nobody but sub-agents that
-    name them."""
+    `interactive` tools are only offered when somebody can answer, and `lsp` tools where language servers are used. `inner`
+    tools are offered to nobody but sub-agents that name them."""
 
     name: str
     description: str
@@ -277,6 +281,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     task: bool = False
     interactive: bool = False
     inner: bool = False
+    lsp: bool = False
 
 
 def tool(
@@ -288,6 +293,7 @@ def tool(
     task: bool = False,
     interactive: bool = False,
     inner: bool = False,
+    lsp: bool = False,
 ) -> Callable[[Callable[[P, ToolContext], Awaitable[Outcome]]], Tool]:
     """Make a `Tool` of a function whose first parameter is annotated with its parameter type."""
 
@@ -304,6 +310,7 @@ def tool(
             task=task,
             interactive=interactive,
             inner=inner,
+            lsp=lsp,
         )
 
     return wrap

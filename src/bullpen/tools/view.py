@@ -75,7 +75,8 @@ async def view(params: ViewParams, ctx: ToolContext) -> Outcome:
     metadata: dict[str, Any] = {"file_path": str(path), "content": section.text}
     if is_skill:
         metadata |= await anyio.to_thread.run_sync(_skill_facts, real)
-    return Outcome(content=_render(section, params.offset), metadata=metadata)
+    content = _render(section, params.offset) + await ctx.lsp.after_view(path)
+    return Outcome(content=content, metadata=metadata)
 
 
 class _Section(NamedTuple):

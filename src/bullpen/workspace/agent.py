@@ -47,7 +47,7 @@ class ConfiguredAgent:
         self.skills = skills
         self.sub_agents = sub_agents
         self.skill_dirs = [s.folder for s in self._usable_skills()]
-        self._tools = {n: t for n, t in tools.items() if n not in settings.disabled_tools}
+        self._tools = {n: t for n, t in tools.items() if _is_offered(t, settings)}
         self._mcp = mcp
         self._provide = provide
         self._places = places
@@ -114,3 +114,8 @@ class ConfiguredAgent:
 
     def _usable_skills(self) -> list[Skill]:
         return [s for s in self.skills if s.trusted and not s.error]
+
+
+def _is_offered(tool: Tool, settings: Settings) -> bool:
+    has_servers = settings.options.auto_lsp or bool(settings.lsp)
+    return tool.name not in settings.disabled_tools and (has_servers or not tool.lsp)

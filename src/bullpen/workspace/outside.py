@@ -1,34 +1,40 @@
-"""The outside servers of a workspace as clients see them: tool servers (MCP), and language servers, of which there are none."""
+"""The outside servers of a workspace as clients see them: tool servers (MCP) and language servers."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from bullpen.errors import BadRequest, LanguageServerNotFound
+from bullpen.errors import BadRequest
+from bullpen.lsp.servers import LspServers
 from bullpen.mcp.servers import McpServers
 from bullpen.schema.agent import LspInfo, McpChanges, McpInfo, McpPrompt
 from bullpen.schema.api import McpAccept, McpGetPrompt, McpReadResource
+from bullpen.system import paths
 
 
 class OutsideServers:
     """What a client can ask of them. They are started and ended by the workspace."""
 
-    def __init__(self, mcp: McpServers) -> None:
+    def __init__(self, mcp: McpServers, lsp: LspServers) -> None:
         self._mcp = mcp
+        self._lsp = lsp
 
-    # Language servers: none can be configured yet
+    # Language servers
 
     def lsps(self) -> dict[str, LspInfo]:
-        return {}
+        return self._lsp.states()
 
     def diagnostics(self, name: str) -> dict[str, list[Any]]:
-        raise LanguageServerNotFound(name)
+        return self._lsp.diagnostics(name)
 
     async def lsp_start(self, path: str) -> None:
-        """No server matches any file."""
+        """Start what knows a file of the workspace. Returns at once; states tell the rest."""
+        if "\0" in path:
+            raise BadRequest("a path cannot hold a NUL byte")
+        await self._lsp.start(paths.resolve(self._lsp.root, path))
 
     async def lsp_stop(self) -> None:
-        """There is none to stop."""
+        await self._lsp.stop()
 
     # MCP
 

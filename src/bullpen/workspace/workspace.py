@@ -31,6 +31,7 @@ from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
 from bullpen.files.tracking import Tracking
 from bullpen.files.undoing import Undoing
 from bullpen.files.walk import Limits
+from bullpen.lsp.servers import Following, LspServers
 from bullpen.mcp.logins import LoginBook
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
@@ -119,7 +120,14 @@ class Workspace(Records):
         self._mcp = McpServers(
             root=opening.root, env=self._tool_env, announce=self._announce, pins=pins, logins=logins
         )
-        self.outside = OutsideServers(self._mcp)
+        self._lsp = LspServers(
+            root=opening.root,
+            env=self._tool_env,
+            announce=self._announce,
+            processes=surroundings.processes,
+            clock=surroundings.clock,
+        )
+        self.outside = OutsideServers(self._mcp, self._lsp)
         self._configuration = Configuration(
             workspace=opening.id,
             root=opening.root,
@@ -206,6 +214,7 @@ class Workspace(Records):
                     skips=lambda: self._permissions.skip,
                 ),
                 tracking=self._tracking,
+                lsp=self._lsp,
                 choices=self._choices,
                 waits=self._waits,
                 hook_points=self._hook_points,
@@ -238,6 +247,7 @@ class Workspace(Records):
             stack.callback(self.claims.close)
             stack.push_async_callback(self._mcp.close)
             stack.callback(self._tracking.close)
+            stack.push_async_callback(self._lsp.close)
             await self._jobs.close()
 
     async def has_work(self) -> bool:
@@ -497,6 +507,7 @@ class Workspace(Records):
         self._tool_env.clear()
         self._tool_env |= tool_environment({**self._opening.env, **settings.env}, settings.secret_names)
         await self._mcp.reconcile(settings.mcp, settings.mcp_errors, self._tasks)
+        self._lsp.follow(Following.of(settings), self._tasks)
         self.models.follow()
         if settings.is_ready or (not settings.problems and self._choices.providers()):
             await self._runner.resume(self._is_ready)
