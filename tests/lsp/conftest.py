@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.tools.conftest import Bench
 
 from bullpen.config.shape import LspServer
 from bullpen.lsp import plan
@@ -18,7 +19,9 @@ from bullpen.lsp.checking import Patience
 from bullpen.lsp.servers import Following, LspServers, Waits
 from bullpen.schema.agent import LspInfo
 from bullpen.schema.events import LspEvent
+from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
+from bullpen.tools.base import Outcome
 
 HERE = Path(__file__).parent
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -46,6 +49,7 @@ class Room:
         self, root: Path, processes: Processes, tasks: Any, env: dict[str, str], waits: Waits
     ) -> None:
         self.root = root
+        self.processes = processes
         self.events: list[LspEvent] = []
         self._heard = anyio.Event()
         self._tasks = tasks
@@ -146,3 +150,43 @@ class Script:
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
     return Script(tmp_path / "heard.jsonl")
+
+
+class Desk:
+    """The tools of an agent in a workspace with real language servers; files lie side by side, so that one server does."""
+
+    def __init__(self, room: Room, bench: Bench) -> None:
+        self.room = room
+        self.root = room.root
+        self.write = room.write
+        self.bench = bench
+
+    async def call(self, tool: str, **arguments: Any) -> Outcome:
+        return await self.bench.call(tool, **arguments)
+
+
+REAL = Waits(
+    before=Patience(20, 3), change=Patience(20, 3), view=Patience(0.3, 0.3), ask=Patience(30, 3), start_s=50
+)
+"""Machines that run tests are slow."""
+
+
+@asynccontextmanager
+async def desk_in(root: Path, path: str) -> AsyncIterator[Desk]:
+    env = {"PATH": path, "HOME": str(root.parent)}
+    async with opened(root, env, REAL) as room:
+        bench = Bench(room.root, Jobs(env, room.processes), room.processes)
+        bench.lsp = room.servers
+        room.follow(auto=True)
+        yield Desk(room, bench)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_person(request: pytest.FixtureRequest) -> None:
+    """Each test has a person and a session of its own, also at a desk that they share."""
+    if "desk" in request.fixturenames:
+        bench = request.getfixturevalue("desk").bench
+        bench.asked.clear()
+        bench.files.reads.clear()
+        bench.files.changes.clear()
+        bench.on_permit = lambda asked: None

@@ -44,8 +44,9 @@ class Patience(NamedTuple):
     silence_s: float
 
 
-async def check(client: Client, path: Path, text: str, patience: Patience) -> bool:
-    """Tell a server the present text of a file and hear what it says. Gives back whether it spoke in time.
+async def check(client: Client, path: Path, text: str, patience: Patience, *, anew: bool = False) -> bool:
+    """Tell a server the present text of a file and hear what it says. Gives back whether it spoke in time. What it said of
+    this text already counts, unless it is to be asked `anew`.
 
     Raises `LanguageServerFailed` when it is gone.
     """
@@ -54,7 +55,8 @@ async def check(client: Client, path: Path, text: str, patience: Patience) -> bo
     old = client.documents.get(uri)
     version = old.version if old is not None else 0
     document = client.documents.tell(uri, language_of(path.name), text)
-    if document.version == version and client.complaints.is_about(uri, version):
+    is_known = document.version == version and client.complaints.is_about(uri, version)
+    if is_known and not (anew and client.can(DIAGNOSTIC)):
         return True
     with anyio.move_on_after(patience.whole_s):
         return await _hear(client, document, heard, patience.silence_s)

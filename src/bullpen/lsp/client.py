@@ -240,6 +240,7 @@ class Client:
                         self._registered.pop(str(each.get("id")), None)
             case "workspace/diagnostic/refresh":
                 self.refreshes += 1
+                self.complaints.doubt()
                 self._wake()
             case "workspace/applyEdit":
                 # Only a person or the model changes files, through a tool.

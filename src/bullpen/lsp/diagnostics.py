@@ -55,6 +55,10 @@ class Complaints:
         """Whether the server said anything about a document yet, and be it that all is well."""
         return uri in self._known
 
+    def doubt(self) -> None:
+        """The server knows more by now, so nothing of this may be true any more."""
+        self._versions = dict.fromkeys(self._versions, -1)
+
     def is_about(self, uri: str, version: int) -> bool:
         """Whether what is kept was said about this version, or a later one."""
         return uri in self._known and self._versions[uri] >= version

@@ -7,7 +7,7 @@ that runs what it finds in a repository, unless that is trusted. What a person c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +215,7 @@ class LspServers:
             troubles = [await self._trouble(server) for server in servers]
             if troubles and all(troubles):
                 raise ToolFailed("; ".join(troubles))
-            _, late = await self._hear(each, self._waits.ask, looks=True)
+            _, late = await self._hear(each, self._waits.ask, looks=True, anew=True)
             silent.update(late)
         found = diagnostics.merged(checking.complaints_of(client) for client in self._clients())
         return wording.in_full(path and paths.real(path), self.root, found, sorted(silent))
@@ -236,6 +236,14 @@ class LspServers:
                 return server.client, document
         raise ToolFailed("; ".join(failures) or self._nobody(path))
 
+    async def show(self, client: Client, files: Iterable[Path]) -> None:
+        """Open files at a server, so that it knows them even if it has not found them by itself yet."""
+        plans = [server.plan for server in self._servers.values() if server.client is client]
+        for path in files:
+            text = await self._text(path) if any(each.knows(path) for each in plans) else None
+            if text is not None:
+                client.documents.tell(uri_of(path), language_of(path.name), text)
+
     def serves(self, path: Path) -> bool:
         """Whether any server that there is, or could be, is for files of this name."""
         plans = [server.plan for server in self._servers.values() if not server.plan.disabled]
@@ -254,7 +262,7 @@ class LspServers:
         return await anyio.to_thread.run_sync(read_text, real, MAX_TEXT_BYTES)
 
     async def _hear(
-        self, path: Path, patience: Patience, *, looks: bool = False
+        self, path: Path, patience: Patience, *, looks: bool = False, anew: bool = False
     ) -> tuple[dict[str, Found], list[str]]:
         """What each server says of a file, and the names of those that did not answer in time. `looks` tells them first
         what became of other files."""
@@ -270,7 +278,7 @@ class LspServers:
         silent: list[str] = []
 
         async def hear(server: Server) -> None:
-            if await self._check(server, real, text, patience) and server.client is not None:
+            if await self._check(server, real, text, patience, anew=anew) and server.client is not None:
                 found[server.name] = checking.complaints_of(server.client)
             elif server.state in (STARTING, READY):
                 # One in error has said so already, in its state; this one will answer later.
@@ -281,11 +289,13 @@ class LspServers:
                 tasks.start_soon(hear, server)
         return dict(sorted(found.items())), sorted(silent)
 
-    async def _check(self, server: Server, real: Path, text: str, patience: Patience) -> bool:
+    async def _check(
+        self, server: Server, real: Path, text: str, patience: Patience, *, anew: bool = False
+    ) -> bool:
         if server.client is None:
             return False
         try:
-            return await checking.check(server.client, real, text, patience)
+            return await checking.check(server.client, real, text, patience, anew=anew)
         except LanguageServerFailed:
             return False
         finally:

@@ -29,6 +29,7 @@ class LspReferencesParams(Struct, frozen=True):
 @tool("lsp_references", DESCRIPTION, effects=False, lsp=True)
 async def lsp_references(params: LspReferencesParams, ctx: ToolContext) -> Outcome:
     symbol = await naming.locate(ctx, params.symbol, params.path, METHOD)
+    await symbol.everywhere(ctx, params.symbol)
     answer = await symbol.ask(METHOD, TIMEOUT_S, context={"includeDeclaration": True})
     found = symbols.locations(answer)
     if not found:

@@ -37,6 +37,7 @@ async def lsp_rename(params: LspRenameParams, ctx: ToolContext) -> Outcome:
     if not new_name or any(not c.isprintable() or c.isspace() for c in new_name):
         raise ToolFailed("new_name is no name")
     symbol = await naming.locate(ctx, params.symbol, params.path, METHOD)
+    await symbol.everywhere(ctx, params.symbol)
     answer = await symbol.ask(METHOD, TIMEOUT_S, newName=new_name)
     wanted = edits.read_edits(answer)
     outside = [path for path in wanted if not ctx.is_inside(path)]

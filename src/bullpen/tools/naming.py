@@ -25,6 +25,9 @@ MAX_HITS = 100
 MAX_TRIES = 25
 """Places at which a server is asked."""
 
+MAX_FILES = 150
+"""Files that are opened at a server before it is asked for all uses of a name."""
+
 MAX_LINE = 200
 SEARCH_S = 5.0
 SEARCH_BYTES = 1024 * 1024
@@ -46,6 +49,12 @@ class Symbol(NamedTuple):
     path: Path
     position: dict[str, int]
     definitions: list[Location]
+
+    async def everywhere(self, ctx: ToolContext, name: str) -> None:
+        """Make sure that the server knows all files in which the name stands: one that was made just now it may not have
+        found yet, and a rename would leave it out."""
+        files = await _files(ctx, symbols.last_part(name.strip()), ctx.lsp.root)
+        await ctx.lsp.show(self.client, files[:MAX_FILES])
 
     async def ask(self, method: str, timeout_s: float = REQUEST_S, **more: Any) -> Any:
         params = {"textDocument": {"uri": self.document.uri}, "position": self.position, **more}
