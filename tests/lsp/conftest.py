@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -132,10 +133,11 @@ class Script:
         self._log = log
 
     def __call__(self, *, options: dict[str, Any] | None = None, **words: Any) -> LspServer:
-        told = json.dumps({"log": str(self._log), **words})
+        told = self._log.with_name(f"words-{uuid.uuid4().hex}.json")
+        told.write_text(json.dumps({"log": str(self._log), **words}))
         return LspServer(
             command=sys.executable,
-            args=("-S", str(HERE / "scripted.py"), told),
+            args=("-S", str(HERE / "scripted.py"), str(told)),
             filetypes=("txt",),
             options=options or {},
             timeout=30,

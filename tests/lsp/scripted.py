@@ -1,4 +1,4 @@
-"""A language server that behaves as it is told: `python -S scripted.py '{"log": FILE, ...}'`.
+"""A language server that behaves as it is told: `python -S scripted.py FILE`, with `{"log": FILE, ...}` in the file.
 
 Without further words it is honest: it complains about each BAD (an error) and MEH (a warning) in what it is given, knows the
 words of open documents as symbols, and publishes. What it hears goes to `log`, a JSON object per line. The words:
@@ -29,7 +29,8 @@ import sys
 import time
 from typing import Any
 
-WORDS = json.loads(sys.argv[1])
+with open(sys.argv[1]) as _file:
+    WORDS = json.load(_file)
 ENCODING = WORDS.get("encoding", "utf-16")
 UNIT = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}[ENCODING]
 

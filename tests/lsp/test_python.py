@@ -176,7 +176,11 @@ async def test_a_refused_rename_changes_nothing(desk: Desk) -> None:
 async def test_a_rename_that_cannot_be_finished_is_undone(desk: Desk) -> None:
     here, there = _library(desk, "undone")
     before = here.read_bytes()
-    desk.bench.on_permit = lambda asked: desk.write("undone/user.py", "somebody else was here\n") and None
+
+    def meddle(asked: Asked) -> None:
+        there.write_text("somebody else was here\n")
+
+    desk.bench.on_permit = meddle
     outcome = await desk.call("lsp_rename", symbol="oldname", new_name="fresh", path="undone/base.py")
     assert outcome.is_error
     assert "changed by somebody else" in outcome.content

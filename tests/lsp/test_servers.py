@@ -213,6 +213,17 @@ async def test_one_that_dies_is_started_again_and_then_given_up(room: Room, scri
     assert await room.servers.restart("s") == {"s": ""}
 
 
+async def test_one_that_dies_is_missed_although_its_child_holds_the_line(
+    room: Room, script: Script, tmp_path: Path
+) -> None:
+    room.follow(s=script(die=["textDocument/didOpen"], child=str(tmp_path / "pid")))
+    file = room.write("a.txt", "BAD\n")
+    await room.servers.start(file)
+    await room.is_in(READY)
+    await room.servers.after_view(file)
+    await room.until(lambda states: states["s"].state == STARTING)
+
+
 async def test_one_that_cannot_start_says_why(room: Room, script: Script) -> None:
     room.follow(s=script(die=["start"]), gone=LspServer(command="no-such-server-here", filetypes=("txt",)))
     file = room.write("a.txt", "BAD\n")
@@ -290,11 +301,12 @@ async def test_diagnostics_are_shown_as_they_came(room: Room, script: Script) ->
 
 
 async def test_a_changed_configuration_ends_what_it_changes(room: Room, script: Script) -> None:
-    room.follow(s=script(), t=script())
+    other = script()
+    room.follow(s=script(), t=other)
     file = room.write("a.txt", "BAD\n")
     await room.servers.complaints(file)
     await room.is_in(READY, "t")
-    room.follow(s=script(quiet=True), t=script())
+    room.follow(s=script(quiet=True), t=other)
     assert room.servers.states()["s"].state == UNSTARTED
     assert room.servers.states()["t"].state == READY
     assert room.states()[-1] == STOPPED

@@ -170,7 +170,7 @@ class Client:
             log.info("to %s: %.2000s", self.name, message)
         stdin = self._line.stdin
         if stdin.transport.get_write_buffer_size() > UNREAD_BYTES:
-            self._lose("does not read what it is told")
+            self.lose("does not read what it is told")
             raise self._failed("does not read what it is told", is_lost=True)
         stdin.write(encode(message))
 
@@ -189,9 +189,10 @@ class Client:
                     await anyio.sleep(max(0.0, begin + 1 - anyio.current_time()))
                     begin, count = anyio.current_time(), 0
         finally:
-            self._lose("is gone")
+            self.lose("is gone")
 
-    def _lose(self, why: str) -> None:
+    def lose(self, why: str) -> None:
+        """Whoever waits for the server gets to hear that it is gone."""
         self.lost.set()
         for answer in self._waiting.values():
             if not answer.done():

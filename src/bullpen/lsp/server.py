@@ -42,6 +42,9 @@ LEAVE_S = 1.0
 CLOSE_S = 0.2
 """How long a server may take to leave by itself when its input ends; then it is ended with all it started."""
 
+LAST_WORDS_S = 0.25
+"""Between the end of a process and the end of what is read from it."""
+
 ENDED_S = 7.0
 """What it takes at most until nothing of a server is left."""
 
@@ -237,9 +240,16 @@ class Server:
             except LanguageServerFailed as exc:
                 failures.append(exc.why)
 
+        async def watch() -> None:
+            # Something that it left behind may hold its output open for ever.
+            await line.process.wait()
+            await anyio.sleep(LAST_WORDS_S)
+            client.lose("ended")
+
         was_up = is_idle = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen)
+            tasks.start_soon(watch)
             try:
                 await client.initialize(self.plan.init_options, timeout_s=self.plan.timeout_s)
                 was_up = True

@@ -1,0 +1,130 @@
+"""Language servers on a real server: seen by every client, told to the model, ended with the workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.journeys.server import Bullpen, config, until
+from tests.journeys.stream import parts_of
+
+SCRIPTED = Path(__file__).parents[1] / "lsp/scripted.py"
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"id": f"call_{name}", "name": name, "input": arguments}
+
+
+def configure(home: Bullpen, *script: dict[str, Any], **words: Any) -> Path:
+    """A project, and a person whose own config has a language server for text files."""
+    project = home.home / "projects" / "words"
+    project.mkdir()
+    (project / "a.txt").write_text("fine\n")
+    told = {"log": str(home.home / "heard.jsonl"), "child": str(home.home / "child"), **words}
+    (home.home / "words.json").write_text(json.dumps(told))
+    server = {
+        "command": sys.executable,
+        "args": ["-S", str(SCRIPTED), str(home.home / "words.json")],
+        "filetypes": ["txt"],
+        "env": {"SECRET": "s3cr3t-of-mine"},
+    }
+    home.config.mkdir()
+    (home.config / "bullpen.json").write_text(json.dumps(config(script, lsp={"words": server})))
+    return project
+
+
+def test_a_turn_is_told_what_its_edit_broke(home: Bullpen) -> None:
+    project = configure(
+        home,
+        {"when": "break", "calls": [call("view", file_path="a.txt")]},
+        {"when": "break", "calls": [call("lsp_diagnostics", file_path="a.txt")]},
+        {"when": "break", "calls": [call("edit", file_path="a.txt", old_string="fine", new_string="BAD")]},
+        {"say": "broken"},
+    )
+    home.start(BULLPEN_TRUST="")
+    client = home.attach(project)
+    stream = client.stream()
+    assert client.ok("GET", "/lsps")["words"] == {
+        "name": "words",
+        "state": 0,
+        "connected_at": "0001-01-01T00:00:00Z",
+    }
+    assert client.call("GET", "/lsps/words/diagnostics").status_code == 404
+    session = client.session()
+    stream.completion(client.prompt(session, "break", permissions="allow"))
+    results = {r["name"]: r for m in client.messages(session) for r in parts_of(m, "tool_result")}
+    assert results["view"]["content"].startswith("<file>")
+    assert results["edit"]["content"].endswith(
+        "<file_diagnostics>\n"
+        "Error: a.txt:1:1 [words script] [BAD] BAD is not nice\n"
+        "</file_diagnostics>\n"
+        "<diagnostic_summary>\n"
+        "By this change: 1 new, 0 fixed. Now in this file: 1 error, 0 warnings.\n"
+        "</diagnostic_summary>"
+    )
+    stream.next("lsp_event", "updated", type="diagnostics_changed", name="words", diagnostic_count=1)
+    changes = stream.seen("lsp_event", type="state_changed", name="words")
+    assert [change["state"] for change in changes] == [1, 2]
+    shown = client.ok("GET", "/lsps")["words"]
+    assert (shown["state"], shown["diagnostic_count"]) == (2, 1)
+    found = client.ok("GET", "/lsps/words/diagnostics")
+    assert [each["message"] for each in found[(project / "a.txt").as_uri()]] == ["BAD is not nice"]
+    client.ok("POST", "/lsps/stop")
+    assert client.ok("GET", "/lsps")["words"]["state"] == 4
+    client.ok("POST", "/lsps/start", {"path": "a.txt"})
+    stream.next("lsp_event", state=2, since=stream.mark() - 1)
+    child = int((home.home / "child").read_text())
+    os.kill(child, 0)
+    assert home.terminate() == 0
+    until(lambda: not Path(f"/proc/{child}").exists(), "what the language server started to end")
+
+
+def test_a_rename_is_asked_about_with_its_call_and_its_diff(home: Bullpen) -> None:
+    project = home.home / "projects/words"
+    edits = [
+        {
+            "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 4}},
+            "newText": "good",
+        }
+    ]
+    uri = (project / "a.txt").as_uri()
+    configure(
+        home,
+        {"when": "rename", "calls": [call("lsp_rename", symbol="fine", new_name="good")]},
+        {"say": "renamed"},
+        rename={"changes": {uri: edits}},
+    )
+    home.start()
+    client = home.attach(project)
+    stream = client.stream()
+    run = client.prompt(client.session(), "rename")
+    asked = stream.next("permission_request")
+    assert (asked["tool_name"], asked["tool_call_id"], asked["action"]) == (
+        "lsp_rename",
+        "call_lsp_rename",
+        "write",
+    )
+    assert asked["params"]["files"] == ["a.txt"]
+    assert "-fine\n+good\n" in asked["params"]["diff"]
+    assert (project / "a.txt").read_text() == "fine\n"
+    assert client.grant(asked)
+    stream.completion(run)
+    assert (project / "a.txt").read_text() == "good\n"
+
+
+def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
+    project = configure(home, {"say": "hello"}, die=["initialized"])
+    home.start()
+    client = home.attach(project)
+    stream = client.stream()
+    client.ok("POST", "/lsps/start", {"path": "a.txt"})
+    told = stream.next("lsp_event", type="state_changed", state=3)
+    assert "stopped after 5 restarts in 3 minutes" in told["error"]
+    assert "the scripted server falls over" in told["error"]
+    assert client.ok("GET", "/lsps")["words"]["error"] == told["error"]
+    # Nobody else is held up by it.
+    session = client.session()
+    stream.completion(client.prompt(session, "hello"))
