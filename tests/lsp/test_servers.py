@@ -100,13 +100,13 @@ async def test_the_first_change_while_a_server_starts_does_not_wait(room: Room, 
 
 
 async def test_silence_about_a_clean_file_is_an_answer(room: Room, script: Script) -> None:
-    room.follow(s=script(clean=True))
+    room.follow(s=script(pull=False, clean=True))
     await room.servers.complaints(room.write("a.txt", "fine\n"))
     assert "By this change: 0 new, 0 fixed." in await room.change("a.txt", "still fine\n")
 
 
 async def test_a_server_that_says_nothing_is_called_that(hasty: Room, script: Script) -> None:
-    hasty.follow(s=script(quiet=True))
+    hasty.follow(s=script(pull=False, quiet=True))
     hasty.write("a.txt", "BAD\n")
     assert "No answer yet from s; ask again in a moment." in await hasty.servers.complaints(
         hasty.root / "a.txt"
@@ -142,6 +142,7 @@ async def test_settings_are_given_by_the_names_that_a_server_asks_for(room: Room
     options = {"tool": {"level": 3, "deep": {"er": True}}}
     room.follow(s=script(options=options, ask=["tool", "tool.deep.er", "other", ""]))
     await room.servers.complaints(room.write("a.txt", "fine\n"))
+    await room.servers.complaints(room.root / "a.txt")
     assert script.heard()[0]["result"] == [options["tool"], True, None, options]
     assert script.heard("workspace/didChangeConfiguration")[0]["params"] == {"settings": options}
 
@@ -149,6 +150,7 @@ async def test_settings_are_given_by_the_names_that_a_server_asks_for(room: Room
 async def test_a_server_may_not_edit_files_or_open_windows(room: Room, script: Script) -> None:
     room.follow(s=script(wants=["workspace/applyEdit", "window/showDocument", "made/up"]))
     await room.servers.complaints(room.write("a.txt", "fine\n"))
+    await room.servers.complaints(room.root / "a.txt")
     edit, window, unknown = script.heard()
     assert edit["result"] == IsPartialDict(applied=False)
     assert window["result"] == {"success": False}

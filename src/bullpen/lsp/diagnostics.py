@@ -244,13 +244,18 @@ def _complaint(path: Path, server: str, item: Mapping[str, Any], text: Text | No
         column=column + 1,
         severity=severity if isinstance(severity, int) and severity in SEVERITIES else ERROR,
         server=server,
-        source=source[:60] if isinstance(source, str) else "",
-        code=str(code)[:120] if isinstance(code, str | int) and not isinstance(code, bool) else "",
+        source=one_line(source, 60) if isinstance(source, str) else "",
+        code=one_line(str(code), 120) if isinstance(code, str | int) and not isinstance(code, bool) else "",
         tags=tuple(TAGS[tag] for tag in tags if isinstance(tag, int) and tag in TAGS)
         if isinstance(tags, list)
         else (),
         message=_one_paragraph(message if isinstance(message, str) else "(no message)"),
     )
+
+
+def one_line(text: str, limit: int) -> str:
+    """Words of a server that stand within a line of ours."""
+    return " ".join(text[: 2 * limit].split())[:limit].replace("</", "‹/")
 
 
 def _one_paragraph(message: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from bullpen.lsp.diagnostics import one_line
 from bullpen.lsp.positions import number_at
 
 MAX_SYMBOLS = 500
@@ -72,7 +73,11 @@ def tree(answer: Any, depth: int = 0) -> tuple[Node, ...]:
         if last > number_at(start, "line") and number_at(end, "character") == 0:
             last -= 1
         children = tree(each.get("children"), depth + 1)
-        nodes.append(Node(each["name"], number_at(each, "kind"), number_at(start, "line"), last, children))
+        nodes.append(
+            Node(
+                one_line(each["name"], 200), number_at(each, "kind"), number_at(start, "line"), last, children
+            )
+        )
     return tuple(nodes)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
+from bullpen.lsp.diagnostics import one_line
 from bullpen.lsp.documents import path_of
 from bullpen.lsp.outline import kind_name
 from bullpen.lsp.positions import number_at
@@ -71,4 +72,4 @@ def _line(ctx: ToolContext, call: dict[str, Any], item: dict[str, Any]) -> str:
     ]
     places = f", at line {', '.join(dict.fromkeys(at))}" if at else ""
     name = item.get("name")
-    return f"- {kind_name(item.get('kind'))} {name[:200] if isinstance(name, str) else '?'} ({where}{places})"
+    return f"- {kind_name(item.get('kind'))} {one_line(name, 200) if isinstance(name, str) else '?'} ({where}{places})"
