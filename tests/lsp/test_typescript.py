@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.lsp import typescript
+from tests import node
 from tests.lsp.conftest import Desk, desk_in
 
 
@@ -13,7 +13,7 @@ from tests.lsp.conftest import Desk, desk_in
 async def desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     root = tmp_path_factory.mktemp("typescript")
     (root / "tsconfig.json").write_text('{"compilerOptions": {"strict": true}}')
-    async with desk_in(root, typescript.path()) as desk:
+    async with desk_in(root, node.path()) as desk:
         yield desk
 
 

@@ -8,12 +8,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from tests import npm
+from tests import node
 from tests.mcp.conftest import Call, Room, open_room
 
 from bullpen.config.shape import McpServer
@@ -24,11 +23,7 @@ WAYS = ("stdio", "sse", "http")
 
 @pytest.fixture(scope="module")
 def everything() -> list[str]:
-    modules = npm.installed(Path(__file__).parent / "everything")
-    return [
-        str(npm.NODE / "bin/node"),
-        str(modules / "@modelcontextprotocol/server-everything/dist/index.js"),
-    ]
+    return node.program("@modelcontextprotocol/server-everything", "mcp-server-everything")
 
 
 @contextlib.contextmanager
