@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from tests.engine.bench import SESSION, WORKSPACE, Bench, Named
 
-from bullpen.asks.subject import Script, Touch, look
+from bullpen.asks.subject import Touch, look
 from bullpen.errors import BadRequest
 from bullpen.schema.api import GrantedPermission, PermissionAnswer
 from bullpen.schema.asks import PermissionRequest, Rule
 from bullpen.store import rules
 from bullpen.store.tx import Tx
+from bullpen.system.scripts import Script
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bullpen.config.items import Trusted, TrustedItems, picked
 from bullpen.config.layers import Layers, read_layers
 from bullpen.config.load import load
 from bullpen.config.places import Places, workspace_file
@@ -54,7 +54,7 @@ class World:
     def state(self, content: dict[str, Any] | str) -> Path:
         return self.write(self.places.state_file, content)
 
-    def load(self, trusted: bool | Callable[[str], bool] = True, **more: Any) -> Settings:
+    def load(self, trusted: Trusted = True, **more: Any) -> Settings:
         return load(
             self.root,
             env=self.env,
@@ -71,3 +71,11 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
+
+
+def trusting(settings: Settings, *names: str) -> TrustedItems:
+    """Somebody who trusts what they have seen: all of it, or the items of these names."""
+    files: dict[str, dict[str, str]] = {}
+    for item in picked(settings.items, names):
+        files.setdefault(item.file, {})[item.name] = item.hash
+    return TrustedItems(files)

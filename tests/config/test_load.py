@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.config.conftest import FAKE, World
+from tests.config.conftest import FAKE, World, trusting
 
 from bullpen.config import redact, trust
 from bullpen.config.places import workspace_file
@@ -558,12 +558,12 @@ def test_an_untrusted_project_cannot_lift_what_the_user_forbids(world: World, co
 def test_trust_is_given_to_exactly_that_content(world: World) -> None:
     """The hash changes with what is inert, not with looks; a change asks again."""
     world.project(fake() | {"options": {"tui": {"compact_mode": True}}})
-    fingerprint = world.load(trusted=False).fingerprint
-    assert world.load(trusted=lambda f: f == fingerprint).trusted
+    seen = trusting(world.load(trusted=False))
+    assert world.load(trusted=seen).trusted
     world.project(fake() | {"options": {"tui": {"compact_mode": False}}})
-    assert world.load(trusted=lambda f: f == fingerprint).trusted
+    assert world.load(trusted=seen).trusted
     world.project(fake(base_url="http://evil/v1"))
-    changed = world.load(trusted=lambda f: f == fingerprint)
+    changed = world.load(trusted=seen)
     assert (changed.trusted, changed.untrusted) == (False, ("providers.fake",))
 
 
@@ -585,9 +585,9 @@ def test_a_changed_skill_asks_again(world: World) -> None:
     skill = world.project("---\nname: s\ndescription: d\n---\n", ".agents/skills/s/SKILL.md")
     first = world.load(trusted=False)
     assert first.untrusted == ("skills.s",)
-    assert world.load(trusted=lambda f: f == first.fingerprint).trusted
+    assert world.load(trusted=trusting(first)).trusted
     skill.write_text("---\nname: s\ndescription: other\n---\n")
-    assert not world.load(trusted=lambda f: f == first.fingerprint).trusted
+    assert not world.load(trusted=trusting(first)).trusted
 
 
 def test_what_an_untrusted_project_names_outside_of_it_is_not_looked_at(world: World) -> None:

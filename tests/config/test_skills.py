@@ -30,7 +30,7 @@ def put(place: Path, name: str, description: str = "Does it.", more: str = "") -
 
 
 def find(root: Path, user: Path, disabled: tuple[str, ...] = ()) -> list[Skill]:
-    return discover(root, user_dirs=[user], disabled=disabled, trusted=True)
+    return discover(root, user_dirs=[user], disabled=disabled, trusted=lambda file: True)
 
 
 def test_skills_of_project_and_user_are_found(root: Path, user: Path) -> None:
@@ -75,7 +75,9 @@ def test_extra_paths_belong_to_whoever_owns_the_place(root: Path, user: Path, tm
     """One inside the project is the project's, and as little trusted."""
     put(tmp_path / "extra", "one")
     put(root / "docs", "two")
-    found = discover(root, user_dirs=[], extra_paths=[tmp_path / "extra", root / "docs"], trusted=False)
+    found = discover(
+        root, user_dirs=[], extra_paths=[tmp_path / "extra", root / "docs"], trusted=lambda file: False
+    )
     assert [(s.name, s.source, s.trusted) for s in found] == [
         ("one", "user", True),
         ("two", "project", False),
@@ -86,8 +88,16 @@ def test_untrusted_skills_are_listed_and_marked(root: Path, user: Path) -> None:
     """A person can see what they are asked to trust."""
     put(root / ".agents/skills", "gamma")
     put(user, "mine")
-    found = discover(root, user_dirs=[user], trusted=False)
+    found = discover(root, user_dirs=[user], trusted=lambda file: False)
     assert [(s.name, s.trusted) for s in found] == [("gamma", False), ("mine", True)]
+
+
+def test_an_untrusted_skill_takes_no_name_from_the_users_own(root: Path, user: Path) -> None:
+    """A cloned repository must not make a person's skill vanish."""
+    put(root / ".agents/skills", "deploy", "The project's.")
+    put(user, "deploy", "Mine.")
+    found = discover(root, user_dirs=[user], trusted=lambda file: False)
+    assert [skill.description for skill in found] == ["Mine."]
 
 
 def test_disabled_skills_are_left_out(root: Path, user: Path) -> None:
@@ -102,7 +112,7 @@ def test_a_link_out_of_the_project_is_not_followed(root: Path, user: Path, tmp_p
     (root / ".agents").mkdir()
     (root / ".agents/skills").symlink_to(tmp_path / "elsewhere")
     user.parent.mkdir()
-    (found,) = discover(root, user_dirs=[], trusted=True)
+    (found,) = discover(root, user_dirs=[], trusted=lambda file: True)
     assert (found.error, found.description) == ("leads out of the project", "")
     user.symlink_to(tmp_path / "elsewhere")
     assert [(s.source, s.error) for s in find(root, user)] == [("user", "")]

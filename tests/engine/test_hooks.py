@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from bullpen.config.shape import Hook
+from bullpen.config.wanted import HookPins
 from bullpen.engine.hooks import Hooks, HookVerdict
 from bullpen.system.environment import tool_environment
 from bullpen.system.processes import Processes
+from bullpen.system.scripts import Script, digest_of
 
 Make = Callable[..., Hooks]
 
@@ -259,3 +261,38 @@ async def test_what_the_hooks_did_is_shown(make: Make) -> None:
         **shown,
         "hooks": [{"name": "gate", "matcher": "b", **shown}],
     }
+
+
+# Trust
+
+
+def pinned(make: Make, entry: dict[str, Any], pins: HookPins) -> Hooks:
+    made = make(entry)
+    return Hooks(made._hooks, root=made._root, env=made._env, processes=made._processes, pins=pins)
+
+
+@pytest.mark.parametrize("fail_closed", [True, False])
+async def test_a_hook_whose_script_has_changed_is_not_run(
+    make: Make, tmp_path: Path, fail_closed: bool
+) -> None:
+    """It is looked at when it is run: the moment between a change and its being noticed is long enough."""
+    script = tmp_path / "gate.sh"
+    script.write_text("touch ran")
+    pins = HookPins({"sh gate.sh": (Script(str(script), str(digest_of(script))),)})
+    hooks = pinned(make, {"command": "sh gate.sh", "fail_closed": fail_closed}, pins)
+    assert (await ask(hooks)).decision == "none"
+    (tmp_path / "ran").unlink()
+    script.write_text("touch ran # twice")
+    verdict = await ask(hooks)
+    assert verdict.decision == ("deny" if fail_closed else "none")
+    assert verdict.metadata
+    assert verdict.metadata["hooks"][0]["error"].startswith("has changed since it was trusted")
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_withdrawn_hook_refuses_and_does_not_run(make: Make, tmp_path: Path) -> None:
+    hooks = pinned(
+        make, {"command": "touch ran", "fail_closed": True}, HookPins({}, frozenset({"touch ran"}))
+    )
+    assert (await ask(hooks)).decision == "deny"
+    assert not (tmp_path / "ran").exists()

@@ -151,7 +151,7 @@ def test_trust_is_given_to_what_was_shown_and_everybody_sees_it(home: Bullpen) -
     shown = client.ok("GET", "/trust")
     assert (shown["trusted"], shown["by_server"]) == (False, False)
     assert "providers.script" in shown["settings"]
-    assert {"kind", "setting", "detail", "file", "line"} == set(shown["effects"][0])
+    assert {"kind", "setting", "detail", "file", "line", "item", "state"} == set(shown["effects"][0])
     assert client.ok("POST", "/trust", {"fingerprint": shown["fingerprint"]})["trusted"] is True
     assert other.next("config_changed")["reason"] == "trust"
     assert client.ok("GET", "")["trusted"] is True
@@ -195,12 +195,12 @@ def test_trust_given_at_another_terminal_is_followed(home: Bullpen) -> None:
     client = untrusted(home)
     stream = client.stream()
     book = home.data / "trust.json"
-    fingerprint = client.ok("GET", "/trust")["fingerprint"]
     thread = threading.Thread(
         target=lambda: home.run_command("trust", "--yes", str(client.path)),
     )
     thread.start()
     stream.next("config_changed")
     thread.join()
-    assert json.loads(book.read_text())["projects"] == {str(client.path): fingerprint}
+    trusted = json.loads(book.read_text())["projects"][str(client.path)]
+    assert set(trusted[str(client.path / "bullpen.json")]) >= {"providers.script", "models.large"}
     assert client.ok("GET", "")["trusted"] is True

@@ -36,6 +36,7 @@ from bullpen.schema.api import (
     RefreshOauth,
     SessionChange,
     ShellRun,
+    TrustGiven,
 )
 from bullpen.schema.asks import QuestionResponse
 from bullpen.schema.changes import UndoRequest
@@ -296,8 +297,9 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         ("config_set", ConfigSet(scope=1, key="a.b", value=[1])),
     ),
     (f"GET {W}/trust", None, TRUST, ("trust",)),
-    (f"POST {W}/trust", {"fingerprint": "f"}, TRUST, ("give_trust", "f")),
-    (f"DELETE {W}/trust", None, TRUST, ("revoke_trust",)),
+    (f"POST {W}/trust", {"fingerprint": "f"}, TRUST, ("give_trust", TrustGiven(fingerprint="f"))),
+    (f"DELETE {W}/trust", None, TRUST, ("revoke_trust", "")),
+    (f"DELETE {W}/trust?item=mcp.a", None, TRUST, ("revoke_trust", "mcp.a")),
     (f"POST {W}/config/remove", {"key": "a"}, "", ("config_remove", ConfigRemove(key="a"))),
     (
         f"POST {W}/config/model",

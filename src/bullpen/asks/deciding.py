@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple
 
 from bullpen.asks import reasons
 from bullpen.asks.rules import Judgement, judge
-from bullpen.asks.subject import Script, Subject
+from bullpen.asks.subject import Subject
 from bullpen.schema.asks import PermissionRequest, Rule
 from bullpen.schema.wire import encode
+from bullpen.system.scripts import Script
 
 Mode = Literal["ask", "allow", "deny"]
 

@@ -6,7 +6,6 @@ left for the decision is comparing texts, so that it can be made within the tran
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -16,51 +15,13 @@ import msgspec
 
 from bullpen.asks import protected
 from bullpen.system import shell_safety
-from bullpen.system.paths import is_inside, real
+from bullpen.system.paths import is_inside, joined, real
+from bullpen.system.scripts import Script, run_files
 from bullpen.system.shell_grammar import Word, read
-from bullpen.system.shell_wrappers import SHELLS, Part, take_apart
+from bullpen.system.shell_wrappers import Part, take_apart
 
 _URL_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MOVES = frozenset({"cd", "pushd", "popd"})
-_INTERPRETERS = (
-    frozenset(
-        {
-            "python",
-            "python3",
-            "node",
-            "deno",
-            "bun",
-            "ruby",
-            "perl",
-            "php",
-            "lua",
-            "Rscript",
-            "osascript",
-            "awk",
-            "sed",
-        }
-    )
-    | SHELLS
-    | {".", "source", "xargs", "env"}
-)
-_BUILD_FILES = {
-    "make": ("GNUmakefile", "makefile", "Makefile"),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "npx", "bun"), ("package.json",)),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "tox": ("tox.ini", "pyproject.toml"),
-    "nox": ("noxfile.py",),
-    "rake": ("Rakefile",),
-    "invoke": ("tasks.py",),
-    "cargo": ("Cargo.toml", "build.rs"),
-    "go": ("go.mod",),
-    "ant": ("build.xml",),
-    "mvn": ("pom.xml",),
-    "gradle": ("build.gradle", "build.gradle.kts"),
-    "task": ("Taskfile.yml", "Taskfile.yaml"),
-    "meson": ("meson.build",),
-    "cmake": ("CMakeLists.txt",),
-}
-_MAX_SCRIPT_BYTES = 64 << 20
 
 
 class Touch(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,13 +35,6 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     is_read: bool = False
-
-
-class Script(msgspec.Struct, frozen=True):
-    """A file that a command runs, and what was in it."""
-
-    path: str
-    digest: str
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +86,8 @@ def look(touch: Touch, guarded: Sequence[Path] = ()) -> Subject:
     words = [word for part in taken.parts for inner in part.every() for word in inner.words[1:] if word]
     mentioned = tuple(dict.fromkeys(path for word in words for path in _named(word, bases)))
     moves = len(bases) > 1
-    targets = tuple(
-        None if word is None or moves else real(_joined(directory, word)) for word in line.targets
-    )
-    written = [real(_joined(base, word)) for word in line.targets if word for base in bases]
+    targets = tuple(None if word is None or moves else real(joined(directory, word)) for word in line.targets)
+    written = [real(joined(base, word)) for word in line.targets if word for base in bases]
     return Subject(
         tool=touch.tool,
         action=touch.action,
@@ -163,14 +115,14 @@ def look(touch: Touch, guarded: Sequence[Path] = ()) -> Subject:
             root=root,
             guarded=guarded,
         ),
-        scripts=tuple(dict.fromkeys(_scripts(taken.parts, bases))),
+        scripts=run_files(taken.parts, bases),
     )
 
 
 def _bases(directory: Path, parts: Sequence[Part]) -> tuple[Path, ...]:
     """Where relative words may be meant: a `cd` anywhere in the line moves what follows."""
     moved = [
-        _joined(directory, word)
+        joined(directory, word)
         for part in parts
         for inner in part.every()
         if inner.name in _MOVES or inner.name in {"git", "make", "tar", "env"}
@@ -187,13 +139,9 @@ def _named(word: str, bases: Sequence[Path]) -> Iterator[Path]:
     for text in (word, word.partition("=")[2], word[2:] if word.startswith("-") else ""):
         if text and not text.startswith("-") and "\0" not in text and len(text) < 4096:
             for base in bases:
-                path = _joined(base, text)
+                path = joined(base, text)
                 if "/" in text or text.startswith(("~", ".")) or os.path.lexists(path):
                     yield real(path)
-
-
-def _joined(base: Path, text: str) -> Path:
-    return Path(os.path.normpath(os.path.join(base, os.path.expanduser(text))))
 
 
 def _is_known(part: Part, directory: Path, root: Path) -> bool:
@@ -205,38 +153,3 @@ def _is_known(part: Part, directory: Path, root: Path) -> bool:
 def _literal(words: Sequence[Word]) -> tuple[str, ...] | None:
     literal = tuple(word for word in words if word is not None)
     return literal if len(literal) == len(words) else None
-
-
-def _scripts(parts: Sequence[Part], bases: Sequence[Path]) -> Iterator[Script]:
-    """The files whose content the command runs, as far as its words name them."""
-    for part in parts:
-        for inner in part.every():
-            for base in bases:
-                for path in _candidates(inner, base):
-                    if (digest := _digest(path)) is not None:
-                        yield Script(str(path), digest)
-
-
-def _candidates(part: Part, base: Path) -> Iterator[Path]:
-    program = part.words[0] if part.words else None
-    if program and "/" in program:
-        yield _joined(base, program)
-    if part.name.rstrip("0123456789.") in _INTERPRETERS or part.name in _INTERPRETERS or part.is_wrapper:
-        yield from (_joined(base, word) for word in part.words[1:] if word and not word.startswith("-"))
-    yield from (base / name for name in _BUILD_FILES.get(part.name, ()))
-    if "-f" in part.words and part.name in _BUILD_FILES:
-        yield from (_joined(base, word) for word in part.words[1:] if word)
-
-
-def _digest(path: Path) -> str | None:
-    """What is in a file; None when there is none to run."""
-    try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            facts = os.fstat(file.fileno())
-            if facts.st_size > _MAX_SCRIPT_BYTES:
-                return f"{facts.st_dev}:{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}"
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):
-        return "unreadable"

@@ -310,12 +310,14 @@ class Commands:
         self._view.block("\n".join(rows) or "  no background jobs")
 
     async def _trust(self, wanted: str) -> None:
-        """Show what waits for trust; `yes` trusts exactly what was shown last, `no` takes trust back."""
-        if wanted == "no":
-            await self._room.revoke_trust()
-            self._view.note("the project's files are no longer trusted")
-        elif wanted == "yes" and self._seen_trust:
-            await self._room.give_trust(self._seen_trust)
+        """Show what waits for trust; `yes` trusts exactly what was shown last, all or single items, `no` takes trust back."""
+        word, *named = wanted.split()[:50] or [""]
+        if word == "no":
+            for item in named or [""]:
+                await self._room.revoke_trust(item)
+            self._view.note(f"no longer trusted: {inert_line(' '.join(named)) or 'all of it'}")
+        elif word == "yes" and self._seen_trust:
+            await self._room.give_trust(self._seen_trust, items=named)
             self._view.note("trusted, until it changes")
         else:
             shown = await self._room.trust()
@@ -324,7 +326,9 @@ class Commands:
             self._view.block("\n".join(rows) or "  nothing in this project waits for trust")
             if rows:
                 self._view.note(
-                    "this is trusted" if shown.trusted else "not trusted; /trust yes lets it take effect"
+                    "this is trusted"
+                    if shown.trusted
+                    else "/trust yes lets all of it take effect, /trust yes ITEM only one"
                 )
 
     async def _help(self, _rest: str) -> None:

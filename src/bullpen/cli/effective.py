@@ -14,7 +14,8 @@ import msgspec
 from bullpen.cli.inert import inert_line
 from bullpen.config import write
 from bullpen.config.check import check, dotted
-from bullpen.config.layers import Layers, Trusted, read_layers
+from bullpen.config.items import Trusted
+from bullpen.config.layers import Layers, read_layers
 from bullpen.config.load import load
 from bullpen.config.places import Places, project_files, workspace_file
 from bullpen.config.redact import shown_part
@@ -146,8 +147,7 @@ def tell(found: Effective) -> None:
 
 
 def _trust(root: Path, places: Places) -> Trusted:
-    book = TrustBook(places.trust_file)
-    return trusts_all() or (lambda fingerprint: book.trusts(root, fingerprint))
+    return trusts_all() or TrustBook(places.trust_file).items(root)
 
 
 def _workspace_state(root: Path, places: Places) -> Path:

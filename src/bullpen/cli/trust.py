@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -23,28 +23,36 @@ VERBS = {
     "broken": "cannot be read",
 }
 
+MARKS = {"trusted": "  trusted", "changed": "  CHANGED since it was trusted"}
+
 
 @click.command("trust", short_help="Show what a project's config would do, and trust it.")
 @click.argument("path", metavar="[DIR]", default=".")
 @click.option("--show", is_flag=True, help="Only show it.")
 @click.option("--yes", is_flag=True, help="Trust it without being asked.")
 @click.option("--revoke", is_flag=True, help="Trust it no longer.")
-def command(path: str, show: bool, yes: bool, revoke: bool) -> int:
+@click.option(
+    "--only", metavar="ITEM", multiple=True, help="Only this item, by its name as shown; may be repeated."
+)
+def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...]) -> int:
     """Show exactly what the files of the project at DIR (default: here) would do, and ask whether to trust them.
 
-    Trust is yours alone, is kept outside the project, and holds for exactly this content: after a change it is
-    asked for again. A running server follows at once. Exit status 1 when the project is not trusted in the end.
+    Trust is yours alone, is kept outside the project, and holds for exactly this content, item by item: what changes, and what
+    runs a script of the project that changes, is asked for again. A running server follows at once. Exit status 1 when
+    something of it is not trusted in the end.
 
     \b
     Examples:
       bullpen trust
       bullpen trust ~/project --show
+      bullpen trust --only hooks.PreToolUse[0] --only skills.deploy
       bullpen trust --revoke
     """
     if show + yes + revoke > 1:
         raise click.UsageError("--show, --yes and --revoke exclude each other")
     from bullpen.cli import effective
     from bullpen.cli.inert import inert_line
+    from bullpen.config.items import picked
     from bullpen.config.trust import effects
     from bullpen.config.trusted import TrustBook
 
@@ -52,34 +60,50 @@ def command(path: str, show: bool, yes: bool, revoke: bool) -> int:
     found = effective.read(root)
     book = TrustBook(found.places.trust_file)
     if revoke:
-        book.revoke(root)
-        click.echo(f"{inert_line(str(root))} is no longer trusted")
+        book.revoke(root, only)
+        what = inert_line(", ".join(only)) if only else inert_line(str(root))
+        click.echo(f"{what} is no longer trusted")
         return 0
-    if not found.layers.fingerprint:
+    items = found.layers.items
+    if not items:
         click.echo("nothing in this project waits for trust")
         return 0
-    for line in lines(effects(found.layers.wanted)):
+    chosen = picked(items, only)
+    for line in lines(effects(found.layers.wanted, items), only):
         click.echo(line)
-    trusted = book.trusts(root, found.layers.fingerprint)
-    if show or trusted:
-        click.echo("this is trusted" if trusted else "this is not trusted")
-        return 0 if trusted or effective.trusts_all() else 1
+    states = {item.state for item in chosen}
+    if show or states == {"trusted"}:
+        click.echo(summary(states))
+        return 0 if states == {"trusted"} else 1
     if not yes and not (sys.stdin.isatty() and click.confirm("Trust this?", default=False)):
         click.echo("not trusted; nothing of it takes effect", err=True)
         return 1
-    book.trust(root, found.layers.fingerprint)
+    (book.trust if only else book.trust_only)(root, chosen)
     click.echo("trusted, until it changes")
     return 0
 
 
-def lines(effects: Iterable[TrustEffect]) -> Iterator[str]:
-    """What the files of a project would do, for people, by file."""
+def summary(states: Collection[str]) -> str:
+    """What is made of it all, in a sentence."""
+    if set(states) == {"trusted"}:
+        return "this is trusted"
+    changed = "; what has changed since it was is marked" if "changed" in states else ""
+    part = "a part of this is not trusted" if "trusted" in states else "this is not trusted"
+    return part + changed
+
+
+def lines(effects: Iterable[TrustEffect], only: Collection[str] = ()) -> Iterator[str]:
+    """What the files of a project would do, for people, by file; each line with its place and its item."""
     from bullpen.cli.inert import inert_line
 
     file = ""
     for effect in effects:
+        if only and effect.item not in only:
+            continue
         if effect.file != file:
             file = effect.file
             yield inert_line(file)
         place = inert_line(effect.setting) + (f":{effect.line}" if effect.line else "")
-        yield f"  {VERBS.get(effect.kind, effect.kind)}  {inert_line(effect.detail)}  ({place})"
+        item = f", of {inert_line(effect.item)}" if effect.item != effect.setting else ""
+        mark = MARKS.get(effect.state, "")
+        yield f"  {VERBS.get(effect.kind, effect.kind)}  {inert_line(effect.detail)}  ({place}{item}){mark}"

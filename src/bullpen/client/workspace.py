@@ -541,12 +541,18 @@ class Room:
         """What the project's files would do, and whether somebody lets them."""
         return (await self._link.call("GET", "/trust")).read(Trust)
 
-    async def give_trust(self, fingerprint: str) -> Trust:
-        """Let them do what was shown with this fingerprint. Raises `ContentChanged` when it is something else by now."""
-        return (await self._link.call("POST", "/trust", TrustGiven(fingerprint=fingerprint))).read(Trust)
+    async def give_trust(self, fingerprint: str, *, items: Iterable[str] = ()) -> Trust:
+        """Let them do what was shown with this fingerprint, all of it or only these items.
 
-    async def revoke_trust(self) -> Trust:
-        return (await self._link.call("DELETE", "/trust")).read(Trust)
+        Raises `ContentChanged` when it is something else by now.
+        """
+        given = TrustGiven(fingerprint=fingerprint, items=tuple(items))
+        return (await self._link.call("POST", "/trust", given)).read(Trust)
+
+    async def revoke_trust(self, item: str = "") -> Trust:
+        """Trust nothing there any more, or only this item no longer."""
+        where = f"/trust?item={quote(item, safe='')}" if item else "/trust"
+        return (await self._link.call("DELETE", where)).read(Trust)
 
     async def set_model(self, provider: str, model: str, *, scope: int = 1) -> AgentInfo:
         """Choose the model of this workspace (`scope` 0: of every workspace) and make the agent ready with it."""

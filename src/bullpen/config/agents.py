@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -73,12 +73,14 @@ def project_files(root: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def discover(directories: Iterable[Path]) -> tuple[dict[str, SubAgent], list[str]]:
-    """The defined sub-agents by name, and what is wrong with files that define none."""
+def discover(
+    directories: Iterable[Path], *, trusted: Callable[[Path], bool] = lambda file: True
+) -> tuple[dict[str, SubAgent], list[str]]:
+    """The defined sub-agents by name, and what is wrong with files that define none. What is not trusted is passed over."""
     found: dict[str, SubAgent] = {}
     wrong: list[str] = []
     for directory in directories:
-        for file in sorted(directory.glob("*.md"))[:MAX_FILES]:
+        for file in filter(trusted, sorted(directory.glob("*.md"))[:MAX_FILES]):
             try:
                 agent = _read(file)
             except (OSError, ValueError) as exc:

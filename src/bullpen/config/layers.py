@@ -8,26 +8,24 @@ raises for what stands in a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from bullpen.config import agents, dotenv, skills, trust
+from bullpen.config import agents, dotenv, items, skills, trust
 from bullpen.config.check import Steps, check, dotted
+from bullpen.config.items import Trusted
 from bullpen.config.jsonc import Source, read_source
 from bullpen.config.merge import REPLACE, merge_all
 from bullpen.config.places import Places, foreign_files, project_file, project_files, shell_files
 from bullpen.config.shape import ROLES
-from bullpen.config.wanted import Wanted
+from bullpen.config.wanted import Item, Wanted
 from bullpen.errors import ConfigError
 
 IN_MEMORY = "this process"
 """The origin of what was chosen in this process and is in no file."""
-
-Trusted = bool | Callable[[str], bool]
-"""Whether the project's files count; a function is asked with the fingerprint of what it would trust."""
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -50,7 +48,8 @@ class Layers:
 
     `problems` are mistakes that may have cost a restriction. Where `last_good` holds what such a file said before, that
     counts instead, and the mistakes are `held_back`. `wanted` is what the project asks for beyond the
-    harmless, by file, whether it is trusted or not; `fingerprint` is the hash of exactly that, "" for nothing.
+    harmless, by file, whether it is trusted or not; `items` is the same item by item, with what a person makes of each; `fingerprint`
+    is the hash of exactly that, "" for nothing.
     """
 
     def __init__(self, root: Path, last_good: dict[str, Source] | None = None) -> None:
@@ -64,13 +63,13 @@ class Layers:
         self.is_trusted = False
         self.fingerprint = ""
         self.wanted: list[Wanted] = []
+        self.items: list[Item] = []
         self.dotenv: dict[str, str] = {}
 
     @property
     def untrusted(self) -> tuple[str, ...]:
         """The settings of the project that are not in force."""
-        names = () if self.is_trusted else (n for w in self.wanted for n in trust.names(w.content))
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(i.setting for i in self.items if not i.is_trusted and i.setting))
 
     def merged(self) -> dict[str, Any]:
         return merge_all(layer.content for layer in self.layers)
@@ -105,10 +104,10 @@ class Layers:
     def read_project(self, trusted: Trusted) -> None:
         """Adds the project's files, or what is harmless of them."""
         sources: list[tuple[Source, dict[str, Any]]] = []
-        wrong: list[str] = []
+        wrong: list[tuple[str, str]] = []
         for file in project_files(self.root):
             source, content, mistakes = self._usable(file)
-            wrong += mistakes
+            wrong += ((str(file), mistake) for mistake in mistakes)
             if source is None:
                 self.wanted.append(Wanted(str(file), {"": mistakes[0]} if mistakes else {}))
             else:
@@ -116,14 +115,33 @@ class Layers:
                 sources.append((source, content))
         variables = self._read_dotenv()
         self._find_skills([content for _, content in sources])
-        self.fingerprint = trust.fingerprint(self.wanted)
-        self.is_trusted = trusted(self.fingerprint) if callable(trusted) else trusted
-        (self.problems if self.is_trusted else self.warnings).extend(wrong)
-        self.dotenv = variables if self.is_trusted else {}
+        self.items = items.items_of(self.wanted, self.root, trusted)
+        self.fingerprint = items.fingerprint(self.items)
+        self.is_trusted = trusted is True or (bool(self.items) and all(i.is_trusted for i in self.items))
+        self.dotenv = (
+            variables if any(i.is_trusted and i.steps == (trust.DOTENV,) for i in self.items) else {}
+        )
+        blocking: set[str] = set()
         for source, content in sources:
-            counts = _whole_selections(content) if self.is_trusted else trust.split(content)[0]
-            self.layers.append(Layer(source.name, counts, source))
+            counts = content if self.is_trusted else self._in_force(source, blocking)
+            self.layers.append(Layer(source.name, _whole_selections(counts), source))
+        for file_name, mistake in wrong:
+            is_whole = self.is_trusted or any(
+                i.file == file_name and i.name == "" and i.is_trusted for i in self.items
+            )
+            (self.problems if is_whole or mistake in blocking else self.warnings).append(mistake)
         self.warnings += (f"{f} belongs to another user and is not read" for f in foreign_files(self.root))
+
+    def _in_force(self, source: Source, blocking: set[str]) -> dict[str, Any]:
+        """What counts of a file of which not all is trusted; mistakes in what is trusted of it go into `blocking`."""
+        result = check(items.in_force(source.content, source.name, self.items))
+        trusted = [item.steps for item in self.items if item.file == source.name and item.is_trusted]
+        blocking |= {
+            f"{source.place(complaint.steps)}: {complaint.sentence}"
+            for complaint in result.complaints
+            if complaint.blocks and any(complaint.steps[: len(steps)] == steps for steps in trusted)
+        }
+        return result.content
 
     def warn_of_shell_files(self, places: Places) -> None:
         found = shell_files(self.root, places)

@@ -15,14 +15,16 @@ import msgspec
 from bullpen.config import catalogue, discovered
 from bullpen.config.check import folded
 from bullpen.config.expand import Remembering, Run, expand, shell
+from bullpen.config.items import Trusted, hook_pins
 from bullpen.config.jsonc import Source
-from bullpen.config.layers import Trusted, read_layers
+from bullpen.config.layers import read_layers
 from bullpen.config.places import Places
 from bullpen.config.selection import named_models, select, selected_providers
 from bullpen.config.settings import ProviderSettings, Settings, limits_of
 from bullpen.config.shape import HOOK_EVENTS, Hook, LspServer, McpServer, Options, PermissionRule, WebSearch
 from bullpen.config.spans import seconds
 from bullpen.config.usable import usable
+from bullpen.config.wanted import HookPins
 from bullpen.errors import ConfigError
 from bullpen.schema.asks import Rule
 
@@ -119,6 +121,8 @@ def load(
         fingerprint=layers.fingerprint,
         trusted=layers.is_trusted,
         wanted=tuple(layers.wanted),
+        items=tuple(layers.items),
+        hook_pins=HookPins() if trusted is True else hook_pins(layers.items),
         catalogue=known,
         keys_found=known.with_key(full_env, types),
         unlisted=found.unlisted,

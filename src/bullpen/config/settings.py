@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from bullpen.config.catalogue import Catalogue
 from bullpen.config.keys import KeySource, Token
 from bullpen.config.shape import Hook, LspServer, McpServer, Options, WebSearch
 from bullpen.config.spans import seconds
-from bullpen.config.wanted import Wanted
+from bullpen.config.wanted import HookPins, Item, Wanted
 from bullpen.schema.agent import Model, SelectedModel
 from bullpen.schema.asks import Rule
 from bullpen.schema.choices import Policy
@@ -62,7 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `raw` is the merged object with templates as they were written; answers show it through `redact`. `warnings`
     are things to tell a person. `problems` are mistakes that may have cost a restriction: nothing runs until they
     are mended. `untrusted` names what the project's files ask for and do not get before somebody trusts them;
-    `wanted` is what they ask for, trusted or not, and `fingerprint` the hash of exactly that, "" for nothing.
+    `wanted` is what they ask for, trusted or not, `items` the same item by item with what a person makes of each, and `fingerprint` the
+    hash of exactly that, "" for nothing.
     `held_back` are mistakes in files that go on saying what they said before. `catalogue` is what is offered, `unlisted`
     the providers whose host has not said yet which models it has.
     """
@@ -92,10 +94,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keys_found: tuple[str, ...]
     unlisted: dict[str, ProviderSettings]
     wanted: tuple[Wanted, ...] = ()
+    items: tuple[Item, ...] = ()
+    hook_pins: HookPins = HookPins()
     held_back: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Settings(large={self.large!r}, small={self.small!r}, providers={sorted(self.providers)!r})"
+
+    def trusts(self, file: Path) -> bool:
+        """Whether a file of the project that is an item as a whole may be used: a skill, a sub-agent, a command."""
+        return any(item.is_trusted for item in self.items if item.file == str(file))
 
     @property
     def disabled_tools(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Skills: folders with a `SKILL.md` that teach a model how something is done here.
 
-They are found once, when a workspace opens. Of several with one name the nearest counts: the project's before
-the user's; within each, the directory that is searched first. A skill with a mistake in it is listed with the
+They are found when the configuration is read. Of several with one name the nearest counts: the project's before
+the user's, if it is trusted; within each, the directory that is searched first. A skill with a mistake in it is listed with the
 mistake and takes no name from a good one. Finding a skill runs nothing and follows no link of a project out of
 that project; whether a project's skills reach the model is a matter of trust, which each skill carries.
 """
@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -76,11 +76,11 @@ def discover(
     user_dirs: Iterable[Path],
     extra_paths: Iterable[Path] = (),
     disabled: Collection[str] = (),
-    trusted: bool,
+    trusted: Callable[[Path], bool],
 ) -> list[Skill]:
     """All skills of a workspace, by name; those with an error after them. Blocks: call it in a thread.
 
-    `extra_paths` are the config's; one inside the project is the project's.
+    `extra_paths` are the config's; one inside the project is the project's. `trusted` is asked about the files of project's skills.
     """
     bounds = _project_bounds(root)
     found: list[Skill] = []
@@ -89,11 +89,9 @@ def discover(
             found += _skills_in(bound / name, "project", bounds, trusted=trusted)
     for directory in extra_paths:
         is_ours = any(_real(directory).is_relative_to(bound) for bound in bounds)
-        found += _skills_in(
-            directory, "project" if is_ours else "user", bounds, trusted=trusted or not is_ours
-        )
+        found += _skills_in(directory, "project" if is_ours else "user", bounds, trusted=trusted)
     for directory in user_dirs:
-        found += _skills_in(directory, "user", bounds, trusted=True)
+        found += _skills_in(directory, "user", bounds, trusted=trusted)
     return _nearest(found, disabled)
 
 
@@ -129,11 +127,11 @@ def watched_folders(root: Path, user_dirs: Iterable[Path], extra_paths: Iterable
 
 
 def _nearest(found: Iterable[Skill], disabled: Collection[str]) -> list[Skill]:
-    """One per name: a project's skill, then the one found first. A file that is good by one way is good."""
+    """One per name: what is trusted, of that a project's skill, then the one found first. A file that is good by one way is good."""
     hidden = {name.lower() for name in disabled}
     named: dict[str, Skill] = {}
     broken: dict[Path, Skill] = {}
-    for skill in sorted(found, key=lambda skill: skill.source != "project"):
+    for skill in sorted(found, key=lambda skill: (not skill.trusted, skill.source != "project")):
         if skill.name.lower() in hidden:
             continue
         if skill.error:
@@ -153,7 +151,9 @@ def _project_bounds(root: Path) -> list[Path]:
     return [top] if repository == top else [top, repository]
 
 
-def _skills_in(directory: Path, source: Source, bounds: Sequence[Path], *, trusted: bool) -> Iterator[Skill]:
+def _skills_in(
+    directory: Path, source: Source, bounds: Sequence[Path], *, trusted: Callable[[Path], bool]
+) -> Iterator[Skill]:
     for path in _files_below(directory):
         if source == "project" and not any(_real(path).is_relative_to(bound) for bound in bounds):
             yield Skill(
@@ -164,7 +164,7 @@ def _skills_in(directory: Path, source: Source, bounds: Sequence[Path], *, trust
                 error="leads out of the project",
             )
         else:
-            yield load(path, source=source, trusted=trusted)
+            yield load(path, source=source, trusted=source != "project" or trusted(path))
 
 
 def _files_below(directory: Path) -> Iterator[Path]:

@@ -6,8 +6,7 @@ that trust can be given to exactly that content.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from bullpen.config.check import Steps, dotted
 from bullpen.config.expand import commands_in
 from bullpen.config.merge import REPLACE
 from bullpen.config.redact import shown_part, shown_url
-from bullpen.config.wanted import Wanted
+from bullpen.config.wanted import Item, Wanted
 from bullpen.schema.api import TrustEffect
 
 HARMLESS_OPTIONS = frozenset(
@@ -38,12 +37,16 @@ HARMLESS_TOOLS = frozenset({"ls", "grep", "glob"})
 
 HARMLESS = frozenset({"$schema", "recent_models", "favorite_models"})
 
-DOTENV, SKILLS, AGENTS = ".env", "skills", "agents"
+DOTENV, SKILLS, AGENTS, COMMANDS = ".env", "skills", "agents", "commands"
 """What a project wants beside the settings in its config files."""
 
-_HARMLESS_WITHIN = {"options": HARMLESS_OPTIONS, "tools": HARMLESS_TOOLS}
+_INSTRUCTIONS = {
+    SKILLS: "to follow this skill",
+    AGENTS: "to send this sub-agent",
+    COMMANDS: "what this command says, when somebody uses it",
+}
 
-_deterministic = msgspec.json.Encoder(order="deterministic")
+_HARMLESS_WITHIN = {"options": HARMLESS_OPTIONS, "tools": HARMLESS_TOOLS}
 
 
 def split(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -64,36 +67,26 @@ def split(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return harmless, inert
 
 
-def names(inert: Mapping[str, Any]) -> list[str]:
-    """The settings in dotted form, two steps deep: `mcp.github`, `hooks.PreToolUse`, `options.context_paths`."""
-    found: list[str] = []
-    for key, value in inert.items():
-        if isinstance(value, Mapping) and value and key != DOTENV:
-            found += (f"{key}.{inner}" for inner in value)
-        elif key:
-            found.append(key)
+def effects(wanted: Iterable[Wanted], items: Sequence[Item] = ()) -> list[TrustEffect]:
+    """What would happen if it were trusted, for a person to decide on; without secrets. Each names the item that it is a
+    part of, and whether that is trusted."""
+    found: list[TrustEffect] = []
+    for each in wanted:
+        own = [item for item in items if item.file == each.file]
+        for steps, kind, detail in _effects(each.content):
+            item = next((i for i in own if i.steps == steps[: len(i.steps)]), None)
+            found.append(
+                TrustEffect(
+                    kind=kind,
+                    setting=dotted(steps),
+                    detail=detail,
+                    file=each.file,
+                    line=each.line(steps),
+                    item=item.name if item else "",
+                    state=item.state if item else "",
+                )
+            )
     return found
-
-
-def fingerprint(wanted: Iterable[Wanted]) -> str:
-    """The hash of what is inert, by file; "" when nothing is."""
-    filled = {w.file: w.content for w in wanted if w.content}
-    if not filled:
-        return ""
-    try:
-        content = _deterministic.encode(filled)
-    except (UnicodeError, RecursionError):  # Half characters, or nested without end: legal JSON all the same.
-        content = repr(sorted(filled.items())).encode("utf-8", "backslashreplace")
-    return hashlib.sha256(content).hexdigest()
-
-
-def effects(wanted: Iterable[Wanted]) -> list[TrustEffect]:
-    """What would happen if it were trusted, for a person to decide on; without secrets."""
-    return [
-        TrustEffect(kind=kind, setting=dotted(steps), detail=detail, file=each.file, line=each.line(steps))
-        for each in wanted
-        for steps, kind, detail in _effects(each.content)
-    ]
 
 
 _Found = Iterator[tuple[Steps, str, str]]
@@ -118,9 +111,8 @@ def _effects(content: Mapping[str, Any]) -> _Found:
             case "env" | ".env" if isinstance(value, Mapping):
                 yield (key,), "sets", ", ".join(map(str, value))
                 yield from _commands((key,), value)
-            case "skills" | "agents" if isinstance(value, Mapping):
-                what = "to follow this skill" if key == SKILLS else "to send this sub-agent"
-                yield from (((key, name), "instructs", what) for name in value)
+            case "skills" | "agents" | "commands" if isinstance(value, Mapping):
+                yield from (((key, name), "instructs", _INSTRUCTIONS[key]) for name in value)
             case "permissions" if isinstance(value, Mapping):
                 for inner, tools in value.items():
                     yield (key, inner), "allows", _listed(tools)

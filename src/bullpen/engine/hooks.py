@@ -16,8 +16,10 @@ import anyio
 import msgspec
 
 from bullpen.config.shape import Hook, HookEvent
+from bullpen.config.wanted import HookPins
 from bullpen.engine.hook_words import HookVerdict, Said, combine, understand
 from bullpen.system.processes import Processes, shell_argv
+from bullpen.system.scripts import Script, digest_of
 from bullpen.tools.base import Outcome
 
 log = logging.getLogger(__name__)
@@ -40,8 +42,10 @@ class Hooks:
         root: Path,
         env: Mapping[str, str],
         processes: Processes,
+        pins: HookPins = HookPins(),  # noqa: B008  # it is frozen
     ) -> None:
         self._hooks = hooks
+        self._pins = pins
         self._root = root
         self._env = env
         self._processes = processes
@@ -91,6 +95,8 @@ class Hooks:
         return combine(hooks, said, given or {})
 
     async def _run(self, hook: Hook, stdin: bytes, env: Mapping[str, str]) -> Said:
+        if await self._has_changed(hook):
+            return Said(error="has changed since it was trusted and is not run ('bullpen trust' shows it)")
         try:
             process = await self._processes.start(
                 shell_argv(hook.command), cwd=self._root, env=env, stdin=stdin
@@ -106,6 +112,17 @@ class Hooks:
         if limit.cancelled_caught or process.exit_code is None:
             return Said(error=f"was ended after {hook.timeout_s:g} s")
         return understand(process.exit_code, process.stdout.text(), process.stderr.text())
+
+    async def _has_changed(self, hook: Hook) -> bool:
+        """Whether a hook of the project is not any more what a person trusted."""
+        if hook.command in self._pins.withdrawn:
+            return True
+        pinned = self._pins.files.get(hook.command, ())
+        return bool(pinned) and await anyio.to_thread.run_sync(_differ, pinned)
+
+
+def _differ(pinned: Sequence[Script]) -> bool:
+    return any(digest_of(Path(script.path)) != script.digest for script in pinned)
 
 
 def _once_each(hooks: Iterable[Hook]) -> list[Hook]:

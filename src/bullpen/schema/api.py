@@ -259,7 +259,8 @@ class ImportedToken(Wire, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class TrustEffect(Wire, frozen=True, kw_only=True):
-    """One thing that a project's files would do. `line` is 0 where a file has no lines to speak of."""
+    """One thing that a project's files would do. `line` is 0 where a file has no lines to speak of. `item` names what it is a part of
+    and can be trusted by itself; `state` is `trusted`, `new`, or `changed` since it was trusted."""
 
     kind: str
     """`runs`, `connects`, `sets`, `allows`, `reads`, `instructs` or `broken`."""
@@ -267,6 +268,8 @@ class TrustEffect(Wire, frozen=True, kw_only=True):
     detail: str
     file: str
     line: int = 0
+    item: str = ""
+    state: str = ""
 
 
 class Trust(Wire, frozen=True, kw_only=True, omit_defaults=False):
@@ -283,9 +286,10 @@ class Trust(Wire, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class TrustGiven(Wire, frozen=True, kw_only=True):
-    """The fingerprint of what the person has seen; nothing else is trusted by it."""
+    """The fingerprint of what the person has seen; nothing else is trusted by it. With `items` only those of it are."""
 
     fingerprint: str = ""
+    items: tuple[str, ...] = ()
 
 
 class FavoriteModel(Wire, frozen=True, kw_only=True):

@@ -26,3 +26,8 @@ def real(path: Path) -> Path:
 def is_inside(root: Path, path: Path) -> bool:
     """Whether the path, links resolved, lies in the directory or is it."""
     return real(path).is_relative_to(real(root))
+
+
+def joined(base: Path, text: str) -> Path:
+    """The path that a word means in a directory, by its name alone: no link is followed."""
+    return Path(os.path.normpath(os.path.join(base, os.path.expanduser(text))))

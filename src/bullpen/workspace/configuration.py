@@ -16,6 +16,7 @@ import msgspec
 
 from bullpen.config import agents, context, load, places, redact, skills, write
 from bullpen.config.agents import SubAgent
+from bullpen.config.items import Trusted, picked
 from bullpen.config.jsonc import Source, read_object
 from bullpen.config.merge import merge_all
 from bullpen.config.settings import ProviderSettings, Settings
@@ -153,25 +154,32 @@ class Configuration:
             by_server=self._trusts_all,
             fingerprint=settings.fingerprint,
             settings=settings.untrusted,
-            effects=tuple(effects(settings.wanted)),
+            effects=tuple(effects(settings.wanted, settings.items)),
         )
 
-    async def give_trust(self, fingerprint: str) -> None:
-        """Trust what the project asks for now. Raises `ContentChanged` when that is not what was seen."""
+    async def give_trust(self, fingerprint: str, names: Collection[str] = ()) -> None:
+        """Trust what the project asks for now, all of it or the items with these names.
+
+        Raises `ContentChanged` when it is not what was seen, `BadRequest` when there is no such item.
+        """
         await self.reload()
         if not fingerprint or fingerprint != self.settings.fingerprint:
             raise ContentChanged
+        chosen = picked(self.settings.items, names)
         if self._book is not None:
-            await asyncio.to_thread(self._book.trust, self._root, fingerprint)
+            give = self._book.trust if names else self._book.trust_only
+            await asyncio.to_thread(give, self._root, chosen)
         await self.reload()
 
-    async def revoke_trust(self) -> None:
+    async def revoke_trust(self, names: Collection[str] = ()) -> None:
         if self._book is not None:
-            await asyncio.to_thread(self._book.revoke, self._root)
+            await asyncio.to_thread(self._book.revoke, self._root, names)
         await self.reload()
 
-    def _is_trusted(self, fingerprint: str) -> bool:
-        return self._trusts_all or (self._book is not None and self._book.trusts(self._root, fingerprint))
+    def _trusted(self) -> Trusted:
+        if self._trusts_all or self._book is None:
+            return self._trusts_all
+        return self._book.items(self._root)
 
     def check_model(self, model: SelectedModel) -> None:
         """Raises `BadRequest` with the next step when this model cannot be used."""
@@ -226,7 +234,7 @@ class Configuration:
             env=self._env,
             workspace_state=self._state_file,
             places=self._places,
-            trusted=self._is_trusted,
+            trusted=self._trusted(),
             data_dir=self._data_dir,
             types=registry.known_types(),
             overrides=merge_all(self._chosen),
@@ -244,12 +252,13 @@ class Configuration:
             user_dirs=skills.user_directories(self._env),
             extra_paths=extra,
             disabled=settings.options.disabled_skills,
-            trusted=settings.trusted,
+            trusted=settings.trusts,
         )
-        folders = agents.user_directories(self._places.config, self._places.home)
-        if settings.trusted:
-            folders += agents.project_directories(self._root)
-        defined, wrong = agents.discover(folders)
+        defined, wrong = agents.discover(agents.user_directories(self._places.config, self._places.home))
+        theirs, wrong_theirs = agents.discover(
+            agents.project_directories(self._root), trusted=settings.trusts
+        )
+        defined, wrong = {**defined, **theirs}, [*wrong, *wrong_theirs]
         if wrong:
             settings = msgspec.structs.replace(settings, warnings=(*settings.warnings, *wrong))
         named = {m.provider for m in settings.policy.models} | {
@@ -261,14 +270,14 @@ class Configuration:
         for name in {s.provider for s in (settings.large, settings.small) if s is not None}:
             if name in settings.providers:
                 self._build(settings.providers[name])
-        self._watch(extra)
+        self._watch(extra, (Path(script.path) for item in settings.items for script in item.files))
         return settings, found, defined, self._tools()
 
-    def _watch(self, extra_skills: Iterable[Path]) -> None:
+    def _watch(self, extra_skills: Iterable[Path], scripts: Iterable[Path] = ()) -> None:
         """What has to be looked at again when it changes. What was not looked at before counts as seen now."""
         own = [self._places.state_file, self._state_file, *([self._book.file] if self._book else [])]
         watched = Watched(
-            files=tuple(places.watched_files(self._root, self._places)),
+            files=tuple(dict.fromkeys([*places.watched_files(self._root, self._places), *scripts])),
             folders=(
                 *skills.watched_folders(self._root, skills.user_directories(self._env), extra_skills),
                 *agents.user_directories(self._places.config, self._places.home),

@@ -19,7 +19,7 @@ import anyio
 from bullpen.config import write
 from bullpen.config.machine_file import ensure_lock
 from bullpen.errors import BullpenError
-from bullpen.schema.api import Trust
+from bullpen.schema.api import Trust, TrustGiven
 from bullpen.schema.events import ConfigChanged
 from bullpen.system.watch import Following, Watcher
 from bullpen.workspace.configuration import Configuration
@@ -78,13 +78,13 @@ class Upkeep:
     def trust(self) -> Trust:
         return self._configuration.trust()
 
-    async def give_trust(self, fingerprint: str) -> Trust:
+    async def give_trust(self, given: TrustGiven) -> Trust:
         """Let the project's files take effect. Raises `ContentChanged` when they are not what was seen."""
-        await self._changed(lambda: self._configuration.give_trust(fingerprint), "trust")
+        await self._changed(lambda: self._configuration.give_trust(given.fingerprint, given.items), "trust")
         return self.trust()
 
-    async def revoke_trust(self) -> Trust:
-        await self._changed(self._configuration.revoke_trust, "trust")
+    async def revoke_trust(self, item: str = "") -> Trust:
+        await self._changed(lambda: self._configuration.revoke_trust((item,) if item else ()), "trust")
         return self.trust()
 
     # By files

@@ -73,14 +73,14 @@ async def show_trust(workspace: Workspace) -> Trust:
 
 @post("/v1/workspaces/{workspace_id}/trust", access="admin")
 async def give_trust(workspace: Workspace, body: TrustGiven) -> Trust:
-    """Trust exactly what was shown with this fingerprint; 409 when it is something else by now."""
-    return await workspace.upkeep.give_trust(body.fingerprint)
+    """Trust what was shown with this fingerprint, all or some items of it; 409 when it is something else by now."""
+    return await workspace.upkeep.give_trust(body)
 
 
 @delete("/v1/workspaces/{workspace_id}/trust", access="admin")
-async def revoke_trust(workspace: Workspace) -> Trust:
-    """Trust the project's files no longer. What a server trusts by itself stays trusted."""
-    return await workspace.upkeep.revoke_trust()
+async def revoke_trust(workspace: Workspace, item: str = "") -> Trust:
+    """Trust the project's files no longer, or one item of them. What a server trusts by itself stays trusted."""
+    return await workspace.upkeep.revoke_trust(item)
 
 
 def _check_key(body: ProviderKey) -> None:
