@@ -259,6 +259,8 @@ class StandIn:
             case "POST", ["config", "model"]:
                 self.is_ready = True
                 return 200, None
+            case "GET", ["commands" | "skills"]:
+                return 200, []
             case "GET", ["providers"]:
                 return 200, self.offers or []
             case "GET", ["models"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def test_skills_of_project_and_user_are_found(root: Path, user: Path) -> None:
         description="Does it.",
         user_invocable=False,
         model_invocable=False,
+        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
     )
 
 

@@ -283,6 +283,7 @@ def test_a_changed_repository_is_still_not_trusted(home: Bullpen, trap: Trap) ->
         "hooks.pre_tool_use",
         ".env",
         "skills.trap",
+        "commands.trap",
     ]
     assert trap.sprung() == []
 

@@ -12,6 +12,8 @@ from bullpen.schema.agent import (
     AgentInfo,
     CatalogueProvider,
     ClientInfo,
+    CommandArgument,
+    CommandInfo,
     LspInfo,
     McpChange,
     McpChanges,
@@ -128,6 +130,21 @@ NOUNS: list[tuple[Any, str]] = [
             arguments=(McpPromptArgument(id="a", title="A", required=True),),
         ),
         '{"id":"docs:p","prompt_id":"p","client_id":"docs","arguments":[{"id":"a","title":"A","required":true}]}',
+    ),
+    (
+        CommandInfo(
+            id="project:c",
+            name="c",
+            source="project",
+            description="d",
+            usage="/c A",
+            arguments=(CommandArgument(name="A", required=True), CommandArgument(name="B", default="b")),
+            untrusted=True,
+        ),
+        (
+            '{"id":"project:c","name":"c","source":"project","description":"d","usage":"/c A",'
+            '"arguments":[{"name":"A","required":true},{"name":"B","default":"b"}],"untrusted":true}'
+        ),
     ),
     (ClientInfo(client_id="c", streams=0), '{"client_id":"c","streams":0}'),
     (

@@ -19,6 +19,7 @@ from bullpen.schema.api import (
     ImportedToken,
     NewWorkspace,
     PromptAccepted,
+    PromptText,
     RememberedModels,
     ShellDone,
     SkillContent,
@@ -89,6 +90,8 @@ IMMEDIATE: dict[str, Any] = {
     "skills": [
         nouns.SkillInfo(id="k", name="k", description="d", label="k", source="user", user_invocable=True)
     ],
+    "commands": [nouns.CommandInfo(id="user:c", name="c", source="user", usage="/c")],
+    "expand_command": PromptText(prompt="Look here."),
     "default_small_model": nouns.SelectedModel(model="small", provider="p"),
     "skip": True,
     "lsps": {"gopls": nouns.LspInfo(name="gopls", state=2, connected_at=nouns.ZERO_TIME)},

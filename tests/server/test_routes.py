@@ -16,6 +16,7 @@ from bullpen.schema.agent import SelectedModel
 from bullpen.schema.api import (
     AgentInit,
     Attachment,
+    CommandUse,
     ConfigCompact,
     ConfigModel,
     ConfigRemove,
@@ -131,6 +132,18 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         {"skill_id": "k"},
         '{"content":"VXNlIGl0Lg==","result":{"name":"k","description":"d","source":"user","builtin":false}}',
         ("read_skill", "k"),
+    ),
+    (
+        f"GET {W}/commands",
+        None,
+        '[{"id":"user:c","name":"c","source":"user","usage":"/c"}]',
+        ("commands",),
+    ),
+    (
+        f"POST {W}/commands/expand",
+        {"command_id": "user:c", "text": "x", "arguments": {"A": "b"}},
+        '{"prompt":"Look here."}',
+        ("expand_command", CommandUse(command_id="user:c", text="x", arguments={"A": "b"})),
     ),
     (f"GET {W}/sessions", None, f"[{SESSION}]", ("sessions",)),
     (f"POST {W}/sessions", {"title": "new"}, SESSION, ("create_session", "new")),

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 from bullpen.cli.choosing import Choice, choices, choose_for_session, make_ready, pick
+from bullpen.cli.custom import listed, prepare
 from bullpen.cli.desk import Desk
 from bullpen.cli.inert import inert_line
 from bullpen.cli.sessions import find_session
@@ -34,6 +35,7 @@ HELP = """\
   /cost           what this workspace spent    /trust [yes]   what the project's files want; let them
   /who            who is attached              /quit          leave (also Ctrl-D; the turn goes on)
   /jobs           list the background jobs     /jobs kill ID  end one
+  /commands       your own commands and skills /NAME words    use one of them
   //text          a prompt that begins with a slash
   Ctrl-C cancels the running turn, twice leaves."""
 
@@ -75,18 +77,29 @@ class Commands:
             "who": self._who,
             "jobs": self._jobs,
             "trust": self._trust,
+            "commands": self._commands,
         }
 
     async def run(self, line: str) -> None:
         """Carry out a line that begins with a slash."""
         name, _, rest = line[1:].partition(" ")
         command = self._all.get(name)
-        if command is None:
-            self._view.note(
-                f"there is no /{inert_line(name)}; /help lists what there is (//… sends it as a prompt)"
-            )
-        else:
+        if command is not None:
             await command(rest.strip())
+            return
+        prepared = await prepare(self._room, line)
+        if prepared is None:
+            self._view.note(
+                f"there is no /{inert_line(name)}; /help and /commands list what there is (//… sends it as a prompt)"
+            )
+            return
+        self._view.expect(prepared.text)
+        await self._room.prompt(prepared.text, attachments=prepared.attachments)
+
+    async def _commands(self, _rest: str) -> None:
+        self._view.block(
+            "\n".join(await listed(self._room)) or "  none: docs/commands.md says how to write one"
+        )
 
     # Models
 

@@ -22,6 +22,7 @@ from anyio.abc import TaskGroup
 
 from bullpen.cli.asking import Answers, permission_reply, permission_text, question_reply
 from bullpen.cli.choosing import model_for_one_run
+from bullpen.cli.custom import Prepared, prepare
 from bullpen.cli.inert import clock, cut, inert, inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import LineReader
@@ -55,6 +56,7 @@ class Wish:
     """What the command line asked for."""
 
     prompt: str
+    piped: str = ""
     session: str = ""
     go_on: bool = False
     model: str = ""
@@ -80,21 +82,29 @@ def gather(source: TextIO) -> str | None:
 async def one_run(path: str, wish: Wish, *, host: str | None, name: str) -> int:
     """Send the prompt, print what comes of it; the answer is the exit status."""
     async with attach(path, host=host, name=name) as room:
-        run = Run(room, wish)
+        run = Run(room, wish, await _prepared(room, wish))
         session = await run.choose_session()
         async with model_for_one_run(room, session, wish.model, run.say):
             return await run.to_the_end()
 
 
+async def _prepared(room: Room, wish: Wish) -> Prepared:
+    """What is sent: what was piped in, and then the words, or what the command stands for that they name."""
+    found = await prepare(room, wish.prompt) if wish.prompt.startswith("/") else None
+    text, attachments = found or Prepared(wish.prompt)
+    return Prepared("\n\n".join(filter(None, (wish.piped, text))), attachments)
+
+
 class Run:
     """One prompt on its way."""
 
-    def __init__(self, room: Room, wish: Wish) -> None:
+    def __init__(self, room: Room, wish: Wish, prepared: Prepared) -> None:
         self._room = room
         self._wish = wish
         self._run_id = str(uuid.uuid4())
         self._session = ""
-        self._text = wish.prompt
+        self._prepared = prepared
+        self._text = prepared.text
         self._has_begun = False
         self._printed: dict[str, int] = {}
         self._told: set[str] = set()
@@ -118,7 +128,8 @@ class Run:
             tasks.start_soon(self._watch_signals, tasks)
             try:
                 await self._room.prompt(
-                    self._wish.prompt,
+                    self._prepared.text,
+                    attachments=self._prepared.attachments,
                     session=self._session,
                     run_id=self._run_id,
                     permissions=cast('Literal["ask", "allow", "deny"]', self._wish.permissions),

@@ -41,7 +41,8 @@ def command(
 ) -> int:
     """Send one prompt and print the answer as it comes.
 
-    What is piped in comes first, then the words of the command line. Notes go to stderr. Without a configured model
+    What is piped in comes first, then the words of the command line; words that begin with the name of one of your commands or
+    skills, such as /review, use it. Notes go to stderr. Without a configured model
     the built-in demo answers. Ctrl-C cancels the turn, a second one leaves it alone.
 
     Exit status: 0 answered, 1 failed, 2 wrong usage, 130 interrupted.
@@ -51,6 +52,7 @@ def command(
       bullpen run "what does this project do?"
       git diff | bullpen run "write a commit message for this"
       bullpen run -C "and now in one sentence"
+      bullpen run /review src/app.py
       bullpen run --permissions allow "run the tests and mend what fails"
       bullpen run --json "hello" | jq -r 'select(.type == "run_complete").payload.payload.text'
     """
@@ -64,13 +66,14 @@ def command(
     if session and go_on:
         raise click.UsageError("--session and --continue exclude each other")
     piped = gather(sys.stdin)
-    parts = [part for part in (piped, " ".join(prompt)) if part]
-    if not "".join(parts).strip():
+    words = " ".join(prompt)
+    if not f"{piped or ''}{words}".strip():
         raise click.UsageError("there is no prompt: give it as words, or pipe it in")
     path = str(directory_of(cwd)) if isinstance(find_address(host), UnixAddress) else cwd
     is_watched = piped is None and sys.stdin.isatty() and sys.stderr.isatty()
     wish = Wish(
-        prompt="\n\n".join(parts),
+        prompt=words,
+        piped=piped or "",
         session=session,
         go_on=go_on,
         model=model,

@@ -36,15 +36,18 @@ from bullpen.schema.agent import (
     AgentInfo,
     CatalogueProvider,
     ClientInfo,
+    CommandInfo,
     Group,
     QueuedPrompt,
     SelectedModel,
+    SkillInfo,
     SpentRow,
     Workspace,
 )
 from bullpen.schema.api import (
     AgentInit,
     Attachment,
+    CommandUse,
     ConfigModel,
     ConfigRemove,
     Dropped,
@@ -57,12 +60,15 @@ from bullpen.schema.api import (
     NewWorkspace,
     PermissionAnswer,
     PromptAccepted,
+    PromptText,
     QuestionAnswer,
     QuestionCancel,
     QueueEdit,
     RememberedModels,
     Resolved,
     SessionChange,
+    SkillContent,
+    SkillToRead,
     Trust,
     TrustGiven,
     Woken,
@@ -536,6 +542,25 @@ class Room:
     async def config(self) -> dict[str, Any]:
         """The configuration in force, without its secrets."""
         return (await self._link.call("GET", "/config")).read(dict[str, Any])
+
+    async def commands(self) -> list[CommandInfo]:
+        """The prompts that people keep in files and use by name."""
+        return (await self._link.call("GET", "/commands")).read(list[CommandInfo])
+
+    async def expand_command(self, command_id: str, text: str = "", **arguments: str) -> str:
+        """The prompt that a command stands for; `text` is what was typed behind its name. Raises `BadRequest`."""
+        use = CommandUse(command_id=command_id, text=text, arguments=arguments)
+        return (await self._link.call("POST", "/commands/expand", use)).read(PromptText).prompt
+
+    async def skills(self) -> list[SkillInfo]:
+        """The skills that are known here."""
+        return (await self._link.call("GET", "/skills")).read(list[SkillInfo])
+
+    async def read_skill(self, skill_id: str) -> SkillContent:
+        """One skill as it is written. Raises `BadRequest` for one that is not trusted."""
+        return (await self._link.call("POST", "/skills/read", SkillToRead(skill_id=skill_id))).read(
+            SkillContent
+        )
 
     async def trust(self) -> Trust:
         """What the project's files would do, and whether somebody lets them."""

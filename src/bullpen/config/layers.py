@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bullpen.config import agents, dotenv, items, skills, trust
+from bullpen.config import agents, commands, dotenv, items, skills, trust
 from bullpen.config.check import Steps, check, dotted
 from bullpen.config.items import Trusted
 from bullpen.config.jsonc import Source, read_source
@@ -224,13 +224,15 @@ class Layers:
         return variables
 
     def _find_skills(self, contents: list[dict[str, Any]]) -> None:
-        """Skills and sub-agents tell a model what to do, so they are part of what a person trusts."""
+        """Skills, sub-agents and commands tell a model what to do, so they are part of what a person trusts."""
         paths = (p for c in contents for p in (c.get("options") or {}).get("skills_paths") or ())
         extra = [self.root / p for p in paths if "\0" not in p]
         found = skills.project_skills(self.root, extra)
         self.wanted += (Wanted(str(f), {trust.SKILLS: {f.parent.name: h}}) for f, h in found)
         defined = agents.project_files(self.root)
         self.wanted += (Wanted(str(f), {trust.AGENTS: {f.stem: h}}) for f, h in defined)
+        kept = commands.project_files(self.root)
+        self.wanted += (Wanted(str(f), {trust.COMMANDS: {name: h}}) for f, name, h in kept)
 
 
 def read_layers(

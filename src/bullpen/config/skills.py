@@ -49,6 +49,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     model_invocable: bool = True
     trusted: bool = True
     error: str = ""
+    digest: str = ""
+    """Of the whole file, as it was when it was found."""
 
     @property
     def id(self) -> str:
@@ -82,7 +84,7 @@ def discover(
 
     `extra_paths` are the config's; one inside the project is the project's. `trusted` is asked about the files of project's skills.
     """
-    bounds = _project_bounds(root)
+    bounds = project_bounds(root)
     found: list[Skill] = []
     for bound in bounds:
         for name in PROJECT_DIRS:
@@ -100,7 +102,7 @@ def project_skills(root: Path, extra_paths: Iterable[Path] = ()) -> list[tuple[P
 
     `extra_paths` are what the project asks for: before it is trusted, nothing outside of it is looked at.
     """
-    bounds = _project_bounds(root)
+    bounds = project_bounds(root)
     inside = (path for path in extra_paths if any(_real(path).is_relative_to(bound) for bound in bounds))
     folders = [*(bound / name for bound in bounds for name in PROJECT_DIRS), *inside]
     found: dict[Path, str] = {}
@@ -116,7 +118,7 @@ def project_skills(root: Path, extra_paths: Iterable[Path] = ()) -> list[tuple[P
 def watched_folders(root: Path, user_dirs: Iterable[Path], extra_paths: Iterable[Path]) -> list[Path]:
     """The folders in which a skill may come, go or change: those that are searched, and the ones in them."""
     searched = [
-        *(bound / name for bound in _project_bounds(root) for name in PROJECT_DIRS),
+        *(bound / name for bound in project_bounds(root) for name in PROJECT_DIRS),
         *extra_paths,
         *user_dirs,
     ]
@@ -144,7 +146,7 @@ def _nearest(found: Iterable[Skill], disabled: Collection[str]) -> list[Skill]:
     ]
 
 
-def _project_bounds(root: Path) -> list[Path]:
+def project_bounds(root: Path) -> list[Path]:
     """The workspace, and the repository it is a part of."""
     top = _real(root)
     repository = next((place for place in (top, *top.parents) if (place / ".git").exists()), top)
@@ -185,7 +187,8 @@ def load(path: Path, *, source: Source, trusted: bool = True) -> Skill:
     """Read one skill. A mistake in the file is told in `error`, never raised."""
     folder = path.parent.name
     try:
-        keys = front_matter(_content(path).decode("utf-8"))
+        raw = _content(path)
+        keys = front_matter(raw.decode("utf-8"))
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
         return Skill(name=folder, path=path, source=source, trusted=trusted, error=reason)
@@ -198,6 +201,7 @@ def load(path: Path, *, source: Source, trusted: bool = True) -> Skill:
         model_invocable=not _is_true(keys.get("disable-model-invocation", "false")),
         trusted=trusted,
         error=_mistake(keys, folder),
+        digest=hashlib.sha256(raw).hexdigest(),
     )
 
 
@@ -223,11 +227,14 @@ def _is_true(text: str) -> bool:
 
 
 def read(skill: Skill) -> bytes:
-    """The whole file. Raises `ConfigError` when it cannot be read any more."""
+    """The whole file. Raises `ConfigError` when it cannot be read any more, or is not what was trusted."""
     try:
-        return _content(skill.path)
+        raw = _content(skill.path)
     except (OSError, ValueError) as exc:
         raise ConfigError(f"skill {skill.name} cannot be read: {exc}") from exc
+    if skill.source == "project" and hashlib.sha256(raw).hexdigest() != skill.digest:
+        raise ConfigError(f"skill {skill.name} has just changed; try again")
+    return raw
 
 
 def _content(path: Path) -> bytes:
@@ -255,6 +262,7 @@ def info(skill: Skill) -> SkillInfo:
         label=f"{skill.source}:{skill.name}",
         source=skill.source,
         user_invocable=skill.user_invocable,
+        untrusted=not skill.trusted,
     )
 
 

@@ -120,18 +120,40 @@ class ServerStats(Wire, frozen=True, kw_only=True):
 
 
 class SkillInfo(Wire, frozen=True, kw_only=True):
+    """`untrusted` is ours: the project's, and not to be used before somebody trusts it."""
+
     id: str
     name: str
     description: str
     label: str
     source: str
     user_invocable: bool
+    untrusted: bool = False
 
 
 class SkillState(Wire, frozen=True, kw_only=True):
     name: str
     path: str
     state: int
+    error: str = ""
+
+
+class CommandArgument(Wire, frozen=True, kw_only=True):
+    name: str
+    required: bool = False
+    default: str = ""
+
+
+class CommandInfo(Wire, frozen=True, kw_only=True):
+    """A prompt that is kept in a file. One that is `untrusted` cannot be used yet, one with an `error` not at all."""
+
+    id: str
+    name: str
+    source: Literal["user", "project"]
+    description: str = ""
+    usage: str
+    arguments: tuple[CommandArgument, ...] = ()
+    untrusted: bool = False
     error: str = ""
 
 

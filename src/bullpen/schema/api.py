@@ -54,6 +54,14 @@ class SkillContent(Wire, frozen=True, kw_only=True):
     result: SkillOrigin
 
 
+class CommandUse(Wire, frozen=True, kw_only=True):
+    """`text` is what was typed behind the command's name; `arguments` are values by name."""
+
+    command_id: str = ""
+    text: str = ""
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class NeedsInit(Wire, frozen=True, kw_only=True):
     needs_init: bool
 

@@ -11,6 +11,7 @@ import msgspec
 
 from bullpen.config import context
 from bullpen.config.agents import SubAgent
+from bullpen.config.commands import Command
 from bullpen.config.places import Places
 from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.config.skills import Skill
@@ -35,6 +36,7 @@ class ConfiguredAgent:
         hooks: Hooks,
         skills: Sequence[Skill],
         sub_agents: Mapping[str, SubAgent],
+        commands: Sequence[Command],
         tools: Mapping[str, Tool],
         mcp: McpServers,
         provide: Provide,
@@ -46,6 +48,7 @@ class ConfiguredAgent:
         self.hooks = hooks
         self.skills = skills
         self.sub_agents = sub_agents
+        self.commands = commands
         self.skill_dirs = [s.folder for s in self._usable_skills()]
         self._tools = {n: t for n, t in tools.items() if _is_offered(t, settings)}
         self._mcp = mcp
@@ -63,6 +66,7 @@ class ConfiguredAgent:
             == msgspec.structs.replace(other.settings, wanted=())
             and self.skills == other.skills
             and self.sub_agents == other.sub_agents
+            and self.commands == other.commands
         )
 
     async def provider(self, provider_id: str) -> Provider:

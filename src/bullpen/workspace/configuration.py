@@ -10,12 +10,13 @@ import asyncio
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from bullpen.config import agents, context, load, places, redact, skills, write
+from bullpen.config import agents, commands, context, load, places, redact, skills, write
 from bullpen.config.agents import SubAgent
+from bullpen.config.commands import Command
 from bullpen.config.items import Trusted, picked
 from bullpen.config.jsonc import Source, read_object
 from bullpen.config.merge import merge_all
@@ -29,14 +30,24 @@ from bullpen.errors import BadRequest, ConfigError, ContentChanged
 from bullpen.mcp.servers import McpServers
 from bullpen.providers import registry
 from bullpen.providers.base import Provider
-from bullpen.schema.agent import SelectedModel, SkillInfo, SkillState
-from bullpen.schema.api import SkillContent, Trust
+from bullpen.schema.agent import CommandInfo, SelectedModel, SkillInfo, SkillState
+from bullpen.schema.api import CommandUse, SkillContent, Trust
 from bullpen.system.processes import Processes
 from bullpen.tools.base import Tool
 from bullpen.workspace.agent import ConfiguredAgent
 from bullpen.workspace.stamps import Stamps, Watched, stamps_of
 
 MakeProvider = Callable[[ProviderSettings], Provider]
+
+
+class _Found(NamedTuple):
+    """What reading all files gave."""
+
+    settings: Settings
+    skills: list[Skill]
+    sub_agents: Mapping[str, SubAgent]
+    commands: list[Command]
+    tools: Mapping[str, Tool]
 
 
 class Configuration:
@@ -69,6 +80,7 @@ class Configuration:
         self._processes = processes
         self._mcp = mcp
         self._places = places.Places.of(env)
+        self._command_dirs = commands.user_directories(self._places.config, self._places.home)
         self._state_file = places.workspace_file(data_dir, workspace)
         self._chosen: list[write.Layer] = []
         """What clients chose for all workspaces while this one was open. Here it counts at once, even where a
@@ -101,9 +113,9 @@ class Configuration:
         async with self._reading:
             if commands:
                 self._printed.clear()
-            settings, found, sub_agents, tools = await asyncio.to_thread(self._read)
+            found = await asyncio.to_thread(self._read)
             before = getattr(self, "agent", None)
-            self.agent = self._agent_of(settings, found, sub_agents, tools)
+            self.agent = self._agent_of(found)
             return before is None or not before.says_the_same(self.agent)
 
     async def has_changed(self) -> bool:
@@ -111,20 +123,22 @@ class Configuration:
         async with self._reading:
             return self._stamps != await asyncio.to_thread(stamps_of, self.watched)
 
-    def _agent_of(
-        self,
-        settings: Settings,
-        found: list[Skill],
-        sub_agents: Mapping[str, SubAgent],
-        tools: Mapping[str, Tool],
-    ) -> ConfiguredAgent:
+    def _agent_of(self, found: _Found) -> ConfiguredAgent:
+        settings = found.settings
         return ConfiguredAgent(
             root=self._root,
             settings=settings,
-            hooks=Hooks(settings.hooks, root=self._root, env=self._command_env, processes=self._processes),
-            skills=found,
-            sub_agents=sub_agents,
-            tools=tools,
+            hooks=Hooks(
+                settings.hooks,
+                root=self._root,
+                env=self._command_env,
+                processes=self._processes,
+                pins=settings.hook_pins,
+            ),
+            skills=found.skills,
+            sub_agents=found.sub_agents,
+            commands=found.commands,
+            tools=found.tools,
             mcp=self._mcp,
             provide=self._provide,
             places=self._places,
@@ -220,9 +234,23 @@ class Configuration:
         found = next((s for s in self.agent.skills if s.id == skill_id and not s.error), None)
         if found is None:
             raise BadRequest(f"there is no skill {skill_id!r} here")
+        if not found.trusted:
+            raise BadRequest(
+                f"the skill {skill_id} is the project's and not trusted; 'bullpen trust' shows it"
+            )
         return await asyncio.to_thread(skills.content, found)
 
-    def _read(self) -> tuple[Settings, list[Skill], Mapping[str, SubAgent], Mapping[str, Tool]]:
+    def commands(self) -> list[CommandInfo]:
+        return [commands.info(command) for command in self.agent.commands]
+
+    def expand_command(self, use: CommandUse) -> str:
+        """The prompt that a command stands for. Raises `BadRequest`."""
+        found = next((c for c in self.agent.commands if c.id == use.command_id), None)
+        if found is None:
+            raise BadRequest(f"there is no command {use.command_id!r} here")
+        return commands.expand(found, use.arguments, use.text)
+
+    def _read(self) -> _Found:
         """All that takes long: files, and the first time the modules of providers and tools."""
         # Before anything is read: what changes while it is read has to be noticed.
         if not self.watched.files:
@@ -259,6 +287,9 @@ class Configuration:
             agents.project_directories(self._root), trusted=settings.trusts
         )
         defined, wrong = {**defined, **theirs}, [*wrong, *wrong_theirs]
+        kept = commands.discover(self._root, self._command_dirs, trusted=settings.trusts)
+        wrong += (f"{s.path} cannot be used: {s.error}" for s in found if s.error and s.trusted)
+        wrong += (f"{c.path} cannot be used: {c.error}" for c in kept if c.error and c.trusted)
         if wrong:
             settings = msgspec.structs.replace(settings, warnings=(*settings.warnings, *wrong))
         named = {m.provider for m in settings.policy.models} | {
@@ -271,7 +302,7 @@ class Configuration:
             if name in settings.providers:
                 self._build(settings.providers[name])
         self._watch(extra, (Path(script.path) for item in settings.items for script in item.files))
-        return settings, found, defined, self._tools()
+        return _Found(settings, found, defined, kept, self._tools())
 
     def _watch(self, extra_skills: Iterable[Path], scripts: Iterable[Path] = ()) -> None:
         """What has to be looked at again when it changes. What was not looked at before counts as seen now."""
@@ -282,6 +313,7 @@ class Configuration:
                 *skills.watched_folders(self._root, skills.user_directories(self._env), extra_skills),
                 *agents.user_directories(self._places.config, self._places.home),
                 *agents.project_directories(self._root),
+                *commands.watched_folders([*commands.project_directories(self._root), *self._command_dirs]),
             ),
             own=tuple(own),
         )

@@ -40,11 +40,14 @@ from bullpen.schema import agent as nouns
 from bullpen.schema.agent import (
     AgentInfo,
     ClientInfo,
+    CommandInfo,
     Model,
     SelectedModel,
     SkillInfo,
+    SkillState,
 )
 from bullpen.schema.api import (
+    CommandUse,
     ConfigCompact,
     ConfigModel,
     ConfigRemove,
@@ -54,6 +57,7 @@ from bullpen.schema.api import (
     NewPrompt,
     PermissionAnswer,
     PromptAccepted,
+    PromptText,
     ProviderKey,
     QuestionAnswer,
     ShellDone,
@@ -64,7 +68,7 @@ from bullpen.schema.api import (
 from bullpen.schema.asks import Explanation, Rule
 from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
 from bullpen.schema.choices import ChoicesChange, SessionChoices
-from bullpen.schema.events import KINDS, Action, ConfigChanged
+from bullpen.schema.events import KINDS, Action, ConfigChanged, SkillsEvent
 from bullpen.schema.wire import Wire, encode
 from bullpen.store import (
     log,
@@ -112,6 +116,7 @@ class Workspace(Records):
         self._with = surroundings
         self._feed = feed
         self._tasks = tasks
+        self._skill_states: tuple[SkillState, ...] | None = None
         self._tool_env: dict[str, str] = {}
         """What commands and outside servers see; follows the configuration."""
         state = surroundings.trust_file.parent if surroundings.trust_file else store.directory
@@ -314,6 +319,12 @@ class Workspace(Records):
     async def read_skill(self, skill_id: str) -> SkillContent:
         return await self._configuration.read_skill(skill_id)
 
+    def commands(self) -> list[CommandInfo]:
+        return self._configuration.commands()
+
+    def expand_command(self, use: CommandUse) -> PromptText:
+        return PromptText(prompt=self._configuration.expand_command(use))
+
     # Sessions and messages
 
     async def delete_session(self, session_id: str) -> None:
@@ -506,6 +517,7 @@ class Workspace(Records):
         settings = self._configuration.settings
         self._tool_env.clear()
         self._tool_env |= tool_environment({**self._opening.env, **settings.env}, settings.secret_names)
+        self._tell_of_skills()
         await self._mcp.reconcile(settings.mcp, settings.mcp_errors, self._tasks)
         self._lsp.follow(Following.of(settings), self._tasks)
         self.models.follow()
@@ -515,6 +527,13 @@ class Workspace(Records):
     def _undo_limits(self) -> Limits | None:
         said = self._configuration.settings.options.undo
         return Limits(said.max_files, said.max_file_size, said.max_store) if said.enabled else None
+
+    def _tell_of_skills(self) -> None:
+        """Announce the skills when they are others than before, or in another state."""
+        states = self._configuration.skill_states()
+        if self._skill_states not in (None, states):
+            self._announce(SkillsEvent(states=states))
+        self._skill_states = states
 
     def _is_ready(self, session_id: str) -> bool:
         """Whether a prompt of this session can be answered: by its own model, or by the workspace's."""

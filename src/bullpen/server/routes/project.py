@@ -1,11 +1,11 @@
-"""The project in the workspace's directory, and its skills."""
+"""The project in the workspace's directory, its skills and its commands."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bullpen.schema.agent import SkillInfo
-from bullpen.schema.api import NeedsInit, PromptText, SkillContent, SkillToRead
+from bullpen.schema.agent import CommandInfo, SkillInfo
+from bullpen.schema.api import CommandUse, NeedsInit, PromptText, SkillContent, SkillToRead
 from bullpen.server.routing import get, post
 
 if TYPE_CHECKING:
@@ -40,3 +40,15 @@ async def list_skills(workspace: Workspace) -> list[SkillInfo]:
 async def read_skill(workspace: Workspace, body: SkillToRead) -> SkillContent:
     """Read one skill."""
     return await workspace.read_skill(body.skill_id)
+
+
+@get("/v1/workspaces/{workspace_id}/commands", access="watch")
+async def list_commands(workspace: Workspace) -> list[CommandInfo]:
+    """List the custom commands: prompts that people keep in files."""
+    return workspace.commands()
+
+
+@post("/v1/workspaces/{workspace_id}/commands/expand", access="watch")
+async def expand_command(workspace: Workspace, body: CommandUse) -> PromptText:
+    """Show the prompt that a command stands for with these arguments."""
+    return workspace.expand_command(body)
