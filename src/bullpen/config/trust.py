@@ -108,7 +108,11 @@ def _effects(content: Mapping[str, Any]) -> _Found:
             case "providers" if isinstance(value, Mapping):
                 for name, provider in value.items():
                     yield from _provider((key, name), provider)
-            case "env" | ".env" if isinstance(value, Mapping):
+            case "env" if isinstance(value, Mapping):
+                for name, variable in value.items():
+                    yield (key, name), "sets", str(name)
+                    yield from _commands((key, name), variable)
+            case ".env" if isinstance(value, Mapping):
                 yield (key,), "sets", ", ".join(map(str, value))
                 yield from _commands((key,), value)
             case "skills" | "agents" | "commands" if isinstance(value, Mapping):
