@@ -319,7 +319,7 @@ class Workspace(Records):
     async def read_skill(self, skill_id: str) -> SkillContent:
         return await self._configuration.read_skill(skill_id)
 
-    def commands(self) -> list[CommandInfo]:
+    def custom_commands(self) -> list[CommandInfo]:
         return self._configuration.commands()
 
     def expand_command(self, use: CommandUse) -> PromptText:

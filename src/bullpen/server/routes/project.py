@@ -45,7 +45,7 @@ async def read_skill(workspace: Workspace, body: SkillToRead) -> SkillContent:
 @get("/v1/workspaces/{workspace_id}/commands", access="watch")
 async def list_commands(workspace: Workspace) -> list[CommandInfo]:
     """List the custom commands: prompts that people keep in files."""
-    return workspace.commands()
+    return workspace.custom_commands()
 
 
 @post("/v1/workspaces/{workspace_id}/commands/expand", access="watch")
