@@ -90,7 +90,7 @@ IMMEDIATE: dict[str, Any] = {
     "skills": [
         nouns.SkillInfo(id="k", name="k", description="d", label="k", source="user", user_invocable=True)
     ],
-    "commands": [nouns.CommandInfo(id="user:c", name="c", source="user", usage="/c")],
+    "custom_commands": [nouns.CommandInfo(id="user:c", name="c", source="user", usage="/c")],
     "expand_command": PromptText(prompt="Look here."),
     "default_small_model": nouns.SelectedModel(model="small", provider="p"),
     "skip": True,
