@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bullpen.errors import ToolFailed
 from bullpen.system import paths
 
 
@@ -46,3 +47,16 @@ def test_a_step_up_from_a_link_leads_where_the_link_leads(root: Path) -> None:
 def test_links_are_followed_to_tell_inside_from_outside(root: Path, text: str, inside: bool) -> None:
     """A neighbour whose name only begins like ours is outside."""
     assert paths.is_inside(root, root / text) is inside
+
+
+def test_what_no_file_can_be_called_is_told(root: Path) -> None:
+    with pytest.raises(ToolFailed, match="NUL"):
+        paths.resolve(root, "a\0b")
+
+
+def test_a_resolved_path_is_not_looked_up_again(root: Path) -> None:
+    """It may lead elsewhere by then; whoever opens it goes step by step and follows nothing."""
+    real = paths.real(root)
+    (root / "in").symlink_to(root.parent)
+    assert paths.is_below(real, real / "in")
+    assert not paths.is_below(real, real.with_name("shed-other"))

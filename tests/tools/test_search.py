@@ -204,7 +204,7 @@ async def test_a_part_that_fails_does_not_take_the_rest(
 ) -> None:
     """The results are kept, and a note says what is missing."""
     write(bench.root, a="needle\n")
-    always = (*ripgrep.ALWAYS, "--ignore-file=/nowhere")
+    always = (*ripgrep.ALWAYS, "--ignore-messages", "--ignore-file=/nowhere")
     monkeypatch.setattr(ripgrep, "ALWAYS", always)
     outcome = await bench.call("grep", pattern="needle")
     assert "Line 1, Char 1: needle" in outcome.content

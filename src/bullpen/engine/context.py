@@ -102,7 +102,7 @@ class CallContext:
         return paths.resolve(self.root, path)
 
     def is_inside(self, path: Path) -> bool:
-        return paths.is_inside(self.root, path)
+        return paths.is_below(paths.real(self.root), path)
 
     async def permit(
         self, action: str, *, description: str, params: Any, path: Path, reach: Reach = NOTHING

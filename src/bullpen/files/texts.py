@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import codecs
+import os
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -160,7 +161,7 @@ def _with_ends(content: str, at: int, new: str) -> str:
 
 def _load(path: Path) -> Text:
     real = paths.real(path)
-    if real.is_dir():
+    if os.path.isdir(real):
         raise ToolFailed(f"{path} is a directory")
     try:
         content, stamp = files.read_file(real, limit_bytes=MAX_BYTES)

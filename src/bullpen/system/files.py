@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import itertools
 import os
 import secrets
 import shutil
@@ -79,6 +80,44 @@ def open_directory(path: Path, *, create: bool = False) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def list_directory(fd: int, *, most: int) -> list[tuple[str, bool]]:
+    """What an open directory holds, each name with whether it is a directory, links being none; in the order of names, and not
+    more than asked for. Raises OSError."""
+    reading = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        with os.scandir(reading) as entries:
+            found = [(e.name, e.is_dir(follow_symlinks=False)) for e in itertools.islice(entries, most)]
+    finally:
+        os.close(reading)
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def open_below(name: str, parent: int) -> Iterator[int]:
+    """A directory within one that is open; never behind a link."""
+    fd = _step(name, parent, create=False)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_nameless(directory: Path) -> BinaryIO:
+    """A file without a name in a directory given by its real path: whatever happens, nothing is left of it."""
+    with open_directory(directory) as parent:
+        if hasattr(os, "O_TMPFILE"):
+            try:
+                fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=parent)
+                return open(fd, "w+b")
+            except OSError as exc:
+                if exc.errno not in (*_NOT_SUPPORTED, errno.EISDIR):
+                    raise
+        name = f".bullpen-{secrets.token_hex(8)}"
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
+        os.unlink(name, dir_fd=parent)
+        return open(fd, "w+b")
 
 
 def _step(name: str, parent: int, *, create: bool) -> int:

@@ -28,6 +28,8 @@ ALWAYS = (
     "--engine=default",
     "--no-follow",
     "--no-pre",
+    # An ignore file may be a link, and what is said of a wrong pattern repeats it.
+    "--no-ignore-messages",
     "--no-search-zip",
     "--no-mmap",
     "--no-require-git",

@@ -234,7 +234,7 @@ class ToolContext(Protocol):
         ...
 
     def is_inside(self, path: Path) -> bool:
-        """Whether the path, links resolved, lies in the workspace."""
+        """Whether a path, as `paths.real` gave it, lies in the workspace."""
         ...
 
     async def permit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,7 +62,7 @@ async def bash(params: BashParams, ctx: ToolContext) -> Outcome:
     if not params.command.strip():
         raise ToolFailed("the command is empty")
     directory = ctx.resolve(params.working_dir) if params.working_dir else ctx.root
-    if not await anyio.Path(directory).is_dir():
+    if not await anyio.to_thread.run_sync(os.path.isdir, directory):
         raise ToolFailed(f"working_dir is not a directory: {directory}")
     is_read = await anyio.to_thread.run_sync(is_known_read, params.command, directory, ctx.root)
     await ctx.permit(

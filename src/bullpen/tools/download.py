@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -82,7 +82,7 @@ async def download(params: DownloadParams, ctx: ToolContext) -> Outcome:
 
 def _look(path: Path, real: Path) -> tuple[Stamp | None, bytes | None]:
     """The state of what is there, and its content where that can be kept as a text."""
-    if real.is_dir():
+    if os.path.isdir(real):
         raise ToolFailed(f"{path} is a directory; name the file too")
     try:
         stamp = files.stamp_at(real)
@@ -108,9 +108,9 @@ async def _note(path: Path, stamp: Stamp | None, ctx: ToolContext) -> str:
 
 def _open_beside(path: Path, real: Path) -> BinaryIO:
     """A file without a name, on the same disk: whatever happens, nothing is left of it."""
-    near = next(folder for folder in real.parents if folder.is_dir())
+    near = next(folder for folder in real.parents if os.path.isdir(folder))
     try:
-        return tempfile.TemporaryFile(dir=near)
+        return files.open_nameless(near)
     except OSError as exc:
         raise ToolFailed(f"nothing can be written in {near}: {exc.strerror}") from exc
 

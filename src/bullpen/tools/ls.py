@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -12,12 +14,17 @@ import anyio
 from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
-from bullpen.system import paths
+from bullpen.system import files, paths
 from bullpen.system.ignore import IgnoreRules
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 MAX_ITEMS = 1000
 MAX_DEPTH_UNLIMITED = 0
+MAX_LEVELS = 100
+"""Each level is a directory that is held open; nobody reads deeper in one look."""
+
+MAX_ENTRIES = 50_000
+"""Of one directory: more are no list that anybody reads, and have to be sorted."""
 
 DESCRIPTION = """\
 Show what a directory holds, as a tree. Directories end with `/`; links are shown and not followed. What the ignore files \
@@ -43,7 +50,7 @@ async def ls(params: LsParams, ctx: ToolContext) -> Outcome:
             path=real,
             reach=Reach(paths=(real,)),
         )
-    if not await anyio.Path(real).is_dir():
+    if not await anyio.to_thread.run_sync(os.path.isdir, real):
         raise ToolFailed(f"there is no directory {path}")
     limits = _limits(ctx.limits, params.depth)
     tree = await anyio.to_thread.run_sync(
@@ -76,39 +83,38 @@ def _limits(config: Any, depth: int) -> _Limits:
 
 
 def _draw(top: Path, root: Path, ignored: Sequence[str], limits: _Limits) -> _Tree:
-    """Depth first, in the order of names; stops at the limit."""
+    """Depth first, in the order of names; stops at the limit. Each directory is opened within the one above it, so that a name
+    which has become a link meanwhile leads nowhere."""
     lines: list[str] = []
     is_shallow = False
+    unwanted = [re.compile(fnmatch.translate(each)) for each in ignored]
+    deepest = min(limits.depth or MAX_LEVELS, MAX_LEVELS)
 
-    def descend(directory: Path, rules: IgnoreRules, level: int) -> bool:
+    def descend(fd: int, directory: Path, rules: IgnoreRules, level: int) -> bool:
         """Whether there was room for everything."""
         nonlocal is_shallow
-        for entry in _entries(directory):
-            is_dir = entry.is_dir(follow_symlinks=False)
-            here = directory / entry.name
-            if any(fnmatch.fnmatch(entry.name, each) for each in ignored) or rules.hides(here, is_dir=is_dir):
+        found = files.list_directory(fd, most=MAX_ENTRIES)
+        for name, is_dir in found:
+            here = directory / name
+            if any(each.match(name) for each in unwanted) or rules.hides(here, is_dir=is_dir):
                 continue
             if len(lines) >= limits.items:
                 return False
-            lines.append(f"{'  ' * level}- {entry.name}{'/' if is_dir else ''}")
+            lines.append(f"{'  ' * level}- {name}{'/' if is_dir else ''}")
             if not is_dir:
                 continue
-            if level == limits.depth:
+            if level == deepest:
                 is_shallow = True
-            elif not descend(here, rules.inside(here), level + 1):
-                return False
-        return True
+                continue
+            with suppress(OSError), files.open_below(name, fd) as below:
+                if not descend(below, here, rules.inside(here), level + 1):
+                    return False
+        return len(found) < MAX_ENTRIES
 
-    fits = descend(top, IgnoreRules.between(root, top), 1)
+    fits = True
+    with suppress(OSError), files.open_directory(top) as opened:
+        fits = descend(opened, top, IgnoreRules.between(root, top), 1)
     return _Tree(lines, not fits, is_shallow)
-
-
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
 
 
 def _render(path: Path, tree: _Tree, limits: _Limits) -> str:
@@ -118,6 +124,6 @@ def _render(path: Path, tree: _Tree, limits: _Limits) -> str:
             f"Only the first {limits.items} entries are shown; give a deeper path to see the others."
         )
     if tree.is_shallow:
-        notes.append(f"Only {limits.depth} levels are shown.")
+        notes.append(f"Only {min(limits.depth or MAX_LEVELS, MAX_LEVELS)} levels are shown.")
     lines = [f"- {path}/", *tree.lines] if tree.lines else [f"- {path}/", "  (empty)"]
     return "\n\n".join(["\n".join(notes), "\n".join(lines)] if notes else ["\n".join(lines)])

@@ -55,17 +55,17 @@ async def place_of(ctx: ToolContext, path: Path, *, action: str, params: dict[st
 
 def _begin(path: Path, real: Path, root: Path) -> Place:
     """Within the workspace a search begins at its root, because what is ignored there counts further down too."""
-    if not real.is_dir() and not real.is_file():
+    if not os.path.isdir(real) and not os.path.isfile(real):
         raise ToolFailed(f"there is no file or directory {path}")
     if not real.is_relative_to(root):
-        return Place(path, real, ".") if real.is_dir() else Place(path, real.parent, real.name)
+        return Place(path, real, ".") if os.path.isdir(real) else Place(path, real.parent, real.name)
     relative = real.relative_to(root)
     above = [root / each for each in (*reversed(relative.parents), relative)]
     ignore_files = dict.fromkeys(
         str((directory / name).relative_to(root))
         for directory in above
         for name in IGNORE_FILES
-        if (directory / name).is_file()
+        if os.path.isfile(directory / name)
     )
     return Place(path, root, str(relative), tuple(ignore_files))
 

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, NamedTuple
@@ -32,6 +33,7 @@ MAX_IMAGE_BYTES = 3_700_000
 DAMAGED = "Some bytes are no UTF-8 and are shown as \ufffd."
 
 MAX_SUGGESTIONS = 3
+MAX_NEIGHBOURS = 10_000
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".webp"})
 
 DESCRIPTION = f"""\
@@ -70,7 +72,7 @@ async def view(params: ViewParams, ctx: ToolContext) -> Outcome:
             _read_section, real, params, is_skill, abandon_on_cancel=True
         )
     except OSError as exc:
-        raise ToolFailed(await anyio.to_thread.run_sync(_explain, path, exc)) from exc
+        raise ToolFailed(await anyio.to_thread.run_sync(_explain, path, real, exc)) from exc
     await ctx.files.mark_read(path)
     metadata: dict[str, Any] = {"file_path": str(path), "content": section.text}
     if is_skill:
@@ -155,23 +157,23 @@ def _render(section: _Section, offset: int) -> str:
     return f"<file>\n{numbered}\n</file>"
 
 
-def _explain(path: Path, exc: OSError) -> str:
+def _explain(path: Path, real: Path, exc: OSError) -> str:
     """What is wrong with the path, with a hint where there is one."""
     if isinstance(exc, files.NotRegular):
-        return f"{path} is a directory; use ls" if path.is_dir() else f"{path} is not a regular file"
+        return f"{path} is a directory; use ls" if os.path.isdir(real) else f"{path} is not a regular file"
     if exc.errno == errno.EFBIG:
         return f"{path} is an image of more than {MAX_IMAGE_BYTES / 1e6:g} MB, which models do not take; make a smaller one"
     if not isinstance(exc, FileNotFoundError):
         return f"cannot read {path}: {exc.strerror}"
-    similar = _similar_names(path)
+    similar = _similar_names(path, real)
     hint = "\n\nDid you mean one of these?\n" + "\n".join(similar) if similar else ""
     return f"file not found: {path}{hint}"
 
 
-def _similar_names(path: Path) -> list[str]:
+def _similar_names(path: Path, real: Path) -> list[str]:
     wanted = path.name.lower()
-    with contextlib.suppress(OSError):
-        names = sorted(entry.name for entry in path.parent.iterdir())
+    with contextlib.suppress(OSError), files.open_directory(real.parent) as parent:
+        names = [name for name, _ in files.list_directory(parent, most=MAX_NEIGHBOURS)]
         near = [name for name in names if name.lower() in wanted or wanted in name.lower()]
         return [str(path.parent / name) for name in near[:MAX_SUGGESTIONS]]
     return []
