@@ -53,11 +53,11 @@ from bullpen.providers.base import (
 )
 from bullpen.schema.agent import Model, SelectedModel
 from bullpen.schema.api import GrantedPermission, PermissionAnswer
-from bullpen.schema.asks import PermissionRequest, Question
+from bullpen.schema.asks import PermissionRequest, Question, Rule
 from bullpen.schema.events import CLASSES, RunComplete
 from bullpen.schema.message import FinishReason, Message, decode_message
 from bullpen.schema.session import Session
-from bullpen.store import log, messages, sessions
+from bullpen.store import log, messages, rules, sessions
 from bullpen.store.prompts import NewRow
 from bullpen.store.store import DATABASE_NAME, Store, open_store
 from bullpen.store.tx import Tx, Work
@@ -484,6 +484,9 @@ class Bench:
         """The conversation in short: see `short`."""
         return [short(m) for m in await self.messages(session)]
 
+    async def read_rules(self) -> list[Rule]:
+        return await self.read(lambda tx: rules.in_force(tx, WORKSPACE))
+
     async def open_messages(self) -> list[Message]:
         found = await self.sql("SELECT body FROM messages WHERE finished = 0")
         return [decode_message(row[0]) for row in found]
@@ -598,6 +601,8 @@ async def open_bench(
     skip: bool = False,
     resume: bool = True,
     vfs: str = "",
+    net: Callable[[Processes], Web] = lambda processes: Web(dict, processes),
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine on `directory`; what was left to do there is taken up as after a restart."""
     root = directory / "root"
@@ -624,8 +629,8 @@ async def open_bench(
                 store, WORKSPACE, skip=skip, allowed=lambda: agent.settings.allowed_tools
             ),
             questions=Questions(store, WORKSPACE),
-            jobs=Jobs({}, processes),
-            net=Web(dict, processes),
+            jobs=Jobs(dict(env or {}), processes),
+            net=net(processes),
             about=Nothing(),
             tracking=tracking,
             lsp=LspServers(root=root, env={}, announce=lambda event: None, processes=processes),

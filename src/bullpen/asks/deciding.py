@@ -69,7 +69,7 @@ def decide(
         return Decision("free", judged, because="it is known to only read within the workspace")
     if subject.tool in allowed or f"{subject.tool}:{subject.action}" in allowed:
         return Decision("allowed", judged, because="the config allows the tool")
-    if because := _standing(call, judged, standing):
+    if because := _standing(subject, call, judged, standing):
         return Decision("allowed", judged, is_told=True, because=because)
     return Decision("asked", judged)
 
@@ -80,14 +80,14 @@ def fingerprint_of(request: PermissionRequest, scripts: Sequence[Script] = ()) -
     return hashlib.sha256(encode([*shown, scripts] if scripts else shown)).hexdigest()
 
 
-def _standing(call: Call, judged: Judgement, standing: Collection[str]) -> str:
+def _standing(subject: Subject, call: Call, judged: Judgement, standing: Collection[str]) -> str:
     if call.hook_approved:
         return "a hook approved it"
     if "exact" in standing:
         return "exactly this was allowed before"
     if judged.allowed is not None:
         return f"a rule allows {reasons.covers_all(judged.allowed)}"
-    return "it was allowed for this session" if "session" in standing else ""
+    return "it was allowed for this session" if "session" in standing and not subject.goes_out else ""
 
 
 def _holds(rule: Rule, session_id: str, author: str) -> bool:

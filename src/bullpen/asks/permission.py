@@ -141,7 +141,7 @@ class Permissions:
             raise BadRequest("invalid permission action")
         ask_id = answer.permission.id
         subject = self._open.get(ask_id)
-        made = answer_rules(answer, subject) if answer.action == "allow_rule" and subject is not None else ()
+        made = answer_rules(answer, subject) if subject is not None else ()
         verdict = Verdict(answer.action != "deny", answer.reason)
 
         def decided(won: bool) -> None:

@@ -23,7 +23,12 @@ MAX_DAYS = 3650
 
 
 def answer_rules(answer: PermissionAnswer, subject: Subject) -> tuple[Rule, ...]:
-    """The rules that an answer makes. Raises `BadRequest` when they would not cover the call that was asked about."""
+    """The rules that an answer makes, if it makes any. For the session a call to a host is allowed by rules too, which name the
+    host. Raises `BadRequest` when they would not cover the call that was asked about."""
+    if answer.action == "allow_session" and subject.goes_out:
+        return offered(subject)
+    if answer.action != "allow_rule":
+        return ()
     made = offered(subject)
     if answer.rule:
         tool = f"{subject.tool}:{subject.action}"
@@ -76,15 +81,15 @@ async def remember(
 ) -> None:
     """Keep what the answer says to keep, in the answer's own transaction."""
     match answer.action:
-        case "allow_session" | "allow_exact":
+        case "allow_session" | "allow_exact" if not made:
             await _add_grant(tx, workspace, ask, answer.action, by)
-        case "allow_rule":
+        case "allow_rule" | "allow_session":
+            is_session = answer.scope == "session" or answer.action == "allow_session"
             for rule in made:
-                is_session = answer.scope == "session"
                 kept = msgspec.structs.replace(
                     rule,
                     id=str(uuid.uuid4()),
-                    scope=answer.scope,
+                    scope="session" if is_session else answer.scope,
                     session_id=ask.session if is_session else "",
                     origin="answer",
                     created_by=by,

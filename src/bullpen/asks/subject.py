@@ -61,6 +61,11 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     protects: str = ""
     scripts: tuple[Script, ...] = ()
 
+    @property
+    def goes_out(self) -> bool:
+        """Whether it talks to hosts, and says to which. What was allowed for one is not allowed for another."""
+        return bool(self.hosts) and not self.command
+
 
 def look(touch: Touch, guarded: Sequence[Path] = ()) -> Subject:
     """Everything about a call that decides whether it may run. Reads files; for a thread."""
