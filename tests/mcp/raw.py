@@ -12,7 +12,14 @@ from typing import Any
 
 
 def tool(name: str) -> dict[str, Any]:
-    return {"name": name, "inputSchema": {"type": "object"}}
+    return {"name": name, "inputSchema": {"type": "object", **(deep(150) if behaviour == "deep" else {})}}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels // 2):
+        schema = {"type": "object", "properties": {"p": schema}}
+    return schema
 
 
 def send(message: dict[str, Any]) -> None:
@@ -57,6 +64,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                     "serverInfo": info,
                 }
             }
+        case "tools/list" if behaviour == "garbage":
+            return {"result": {"tools": [{"name": 7, "inputSchema": "none"}, None], "nextCursor": []}}
         case "tools/list" | "prompts/list" | "resources/list":
             extra = (
                 {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
@@ -86,6 +95,18 @@ if behaviour == "count":
         file.write("started\n")
 for line in sys.stdin:
     request = json.loads(line)
+    if behaviour == "noise" and request["method"] == "tools/list":
+        for number in range(1_000):
+            send({"method": "notifications/tools/list_changed"})
+            send({"id": f"nobody-{number}", "result": {}})
+            print("\x00\xff not json {", flush=True)
+            print("grumble " * 20, file=sys.stderr)
+    if behaviour == "curious" and request["method"] == "tools/list":
+        # It wants to use our model, ask our person and see our folders before it answers.
+        for wanted in ("sampling/createMessage", "elicitation/create", "roots/list", "nonsense"):
+            send({"id": wanted, "method": wanted, "params": {"messages": [], "maxTokens": 1}})
+            refused = json.loads(sys.stdin.readline())
+            assert "error" in refused, refused
     if "id" in request:
         send({"id": request["id"], **answer(request["method"], request.get("params", {}))})
     if behaviour in ("count", "leaver") and request["method"] == "resources/list":

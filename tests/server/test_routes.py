@@ -137,7 +137,7 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         f"GET {W}/commands",
         None,
         '[{"id":"user:c","name":"c","source":"user","usage":"/c"}]',
-        ("commands",),
+        ("custom_commands",),
     ),
     (
         f"POST {W}/commands/expand",

@@ -1,15 +1,13 @@
 """Keeps one server: connects, holds the connection, starts again what died, and knows what state all that is in.
 
 A server that cannot be reached at the first attempt is left alone, with the reason, until somebody asks for it
-again. One that worked and went away is started again, at most RESTARTS times in RESTARTS_S: a server that dies
-all the time says so instead of burning the machine.
+again. One that worked and went away is started again, within the limits of `restarts`.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,6 +30,7 @@ from bullpen.mcp.connection import (
 from bullpen.mcp.guard import Guard
 from bullpen.mcp.logins import LoginBook, can_log_in
 from bullpen.mcp.pins import PinBook
+from bullpen.mcp.restarts import RESTARTS, RESTARTS_S, Restarts
 from bullpen.mcp.results import shorten
 from bullpen.schema.agent import ZERO_TIME, McpChanges, McpInfo, rfc3339
 from bullpen.schema.events import McpEvent
@@ -47,14 +46,13 @@ CONNECT_S = 10.0
 CONNECT_OAUTH_S = 30.0
 """A person may have to look at something first."""
 
-RESTARTS = 5
-RESTARTS_S = 180.0
-
 LEAVE_S = 5.0
 """A limit for what should take a server two seconds at most: to be gone."""
 
 REFRESH_PAUSE_S = 0.1
-"""Between two readings of a list, however often a server says that it changed."""
+"""Between two readings of a list, however often a server says that it changed; doubled while it says so all the time."""
+
+REFRESH_LONGEST_S = 30.0
 
 ERROR_BYTES = 2_000
 INSTRUCTIONS_BYTES = 16_000
@@ -114,7 +112,7 @@ class Supervisor:
         self._turned = anyio.Event()
         self._told = anyio.Event()
         self._stale: set[Kind] = set()
-        self._restarts: deque[float] = deque()
+        self._restarts = Restarts(surroundings.clock)
         self._warned: set[str] = set()
         if not self.is_startable:
             self.ended.set()
@@ -249,10 +247,10 @@ class Supervisor:
         while True:
             end = await self._attempt()
             worked = worked or end.was_up
-            if worked and not end.needs_auth and self._may_restart():
+            if worked and not end.needs_auth and (number := self._restarts.begin()) >= 0:
                 log.info("the MCP server %s %s; it is started again", self.name, end.why)
                 self._turn("starting")
-                await anyio.sleep(self._with.restart_delay_s * (len(self._restarts) - 1))
+                await anyio.sleep(self._with.restart_delay_s * number)
                 continue
             why = end.why
             if worked and not end.needs_auth:
@@ -267,17 +265,8 @@ class Supervisor:
         self._told = anyio.Event()
         self._turn(state, why)
         await self._told.wait()
-        self._restarts.clear()
+        self._restarts.forgive()
         self._turn("starting")
-
-    def _may_restart(self) -> bool:
-        now = self._with.clock.monotonic()
-        while self._restarts and self._restarts[0] <= now - RESTARTS_S:
-            self._restarts.popleft()
-        if len(self._restarts) >= RESTARTS:
-            return False
-        self._restarts.append(now)
-        return True
 
     async def _attempt(self) -> Ended:
         """Connect and stay connected for as long as it lasts."""
@@ -352,6 +341,7 @@ class Supervisor:
             tasks.cancel_scope.cancel()
 
     async def _refresh_what_changed(self, connection: Connection) -> None:
+        pause_s = REFRESH_PAUSE_S
         while True:
             await self._told.wait()
             self._told = anyio.Event()
@@ -362,7 +352,8 @@ class Supervisor:
                 except ToolServerFailed as exc:
                     if not exc.is_lost:
                         log.warning("the %s of the MCP server %s cannot be listed: %s", kind, self.name, exc)
-            await anyio.sleep(REFRESH_PAUSE_S)
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, REFRESH_LONGEST_S) if self._told.is_set() else REFRESH_PAUSE_S
 
     async def _read(self, connection: Connection, kind: Kind) -> None:
         """Only a list that is another one now is announced."""

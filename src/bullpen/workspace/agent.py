@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 
 import msgspec
@@ -110,7 +111,8 @@ class ConfiguredAgent:
             agents=sorted((a.name, a.description) for a in self.sub_agents.values()),
         )
         instructions = [
-            f'<server name="{name}">\n{words}\n</server>' for name, words in self._mcp.instructions()
+            f'<server name="{escape(name)}">\n{escape(words, quote=False)}\n</server>'
+            for name, words in self._mcp.instructions()
         ]
         if instructions:
             text += "\n<mcp-instructions>\n" + "\n".join(instructions) + "\n</mcp-instructions>"
