@@ -133,7 +133,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
 async def probe(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Room]:
     """A room with the probe in it, for tests that leave both as they were: a real server takes seconds to start."""
     async with open_room(tmp_path_factory.mktemp("probe")) as room:
-        await room.started(probe=PROBE)
+        await room.started(probe=msgspec.structs.replace(PROBE, env={"OWN": "mine"}))
         yield room
 
 

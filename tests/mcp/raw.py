@@ -75,6 +75,13 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             return {"result": {**listed(method, params.get("cursor", "")), **extra}}
         case "tools/call" if behaviour == "huge":
             return {"result": {"content": [{"type": "text", "text": "x" * (17 * 1024 * 1024)}]}}
+        case "tools/call" if behaviour == "spawner":
+            # Something that would outlive the server.
+            pid = str(subprocess.Popen(["sleep", "600"]).pid)
+            return {"result": {"content": [{"type": "text", "text": pid}]}}
+        case "tools/call" if behaviour == "mortal" and params["arguments"]:
+            print("leaving in a hurry", file=sys.stderr, flush=True)
+            os._exit(4)
         case "tools/call":
             return {"result": {"content": []}}
     return {"error": {"code": -32601, "message": f"no {method} here"}}
@@ -107,7 +114,7 @@ for line in sys.stdin:
             send({"id": wanted, "method": wanted, "params": {"messages": [], "maxTokens": 1}})
             refused = json.loads(sys.stdin.readline())
             assert "error" in refused, refused
-    if "id" in request:
+    if "id" in request and not (behaviour == "mute" and request["method"] == "tools/call"):
         send({"id": request["id"], **answer(request["method"], request.get("params", {}))})
     if behaviour in ("count", "leaver") and request["method"] == "resources/list":
         print(f"secret is {os.environ.get('TOKEN', '')}", file=sys.stderr, flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -54,18 +53,6 @@ def image() -> list[Any]:
 @server.tool()
 def flood(size: int) -> str:
     return "x" * size
-
-
-@server.tool(name="exit")
-def leave(code: int) -> str:
-    print("leaving in a hurry", file=sys.stderr, flush=True)
-    os._exit(code)
-
-
-@server.tool()
-def spawn() -> str:
-    """Start something that would outlive the server; give back its pid."""
-    return str(subprocess.Popen(["sleep", "600"]).pid)
 
 
 @server.tool()

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
-from tests.mcp.conftest import PROBE, SLEEPER, appears, is_running, open_room, raw
+from tests.mcp.conftest import SLEEPER, appears, is_running, open_room, raw
 
 from bullpen.config.shape import McpServer
 
@@ -30,8 +30,8 @@ async def test_closing_ends_what_a_server_started(tmp_path: Path) -> None:
     """No process stays behind, and no task."""
     tasks = asyncio.all_tasks()
     async with open_room(tmp_path) as room:
-        await room.started(probe=PROBE)
-        pid = int((await room.call("mcp_probe_spawn")).content)
+        await room.started(raw=raw("spawner"))
+        pid = int((await room.call("mcp_raw_t1")).content)
         assert is_running(pid)
     assert not is_running(pid)
     assert asyncio.all_tasks() == tasks
@@ -68,20 +68,20 @@ async def test_a_stubborn_server_is_killed(tmp_path: Path) -> None:
 async def test_servers_end_with_the_tasks_they_run_in(tmp_path: Path) -> None:
     """Also when nobody closes: a cancelled workspace leaves nothing behind."""
     async with open_room(tmp_path) as room:
-        await room.started(probe=PROBE)
-        pid = int((await room.call("mcp_probe_spawn")).content)
+        await room.started(raw=raw("spawner"))
+        pid = int((await room.call("mcp_raw_t1")).content)
         room.tasks.cancel_scope.cancel()
     assert not is_running(pid)
 
 
 async def test_a_call_in_flight_ends_with_the_servers(tmp_path: Path) -> None:
     async with open_room(tmp_path) as room:
-        await room.started(probe=PROBE)
+        await room.started(raw=raw("mute"))
         problems: list[str] = []
 
         async def call() -> None:
             try:
-                await room.call("mcp_probe_slow", mark=str(tmp_path / "mark"))
+                await room.call("mcp_raw_t1")
             except Exception as exc:
                 problems.append(str(exc))
 
@@ -90,7 +90,7 @@ async def test_a_call_in_flight_ends_with_the_servers(tmp_path: Path) -> None:
             await anyio.wait_all_tasks_blocked()
             await room.servers.close()
     assert problems == [
-        "the MCP server 'probe' failed: Connection closed; whether the call had an effect is not known"
+        "the MCP server 'raw' failed: Connection closed; whether the call had an effect is not known"
     ]
 
 
