@@ -336,3 +336,24 @@ async def test_what_cannot_be_done_is_one_line(
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+async def test_tool_servers_are_told_of_when_somebody_has_to_do_something(
+    server: StandIn, terminal: Open
+) -> None:
+    """Once each, however often it is announced; nothing of it moves the cursor."""
+    talk(server)
+    login = {"name": "docs", "state": "needs auth", "error": "a login is needed: bullpen mcp login docs"}
+    server.tool_servers = {"docs": {**login, "connected_at": "t"}}
+    screen = terminal("attach", "--host", server.host, columns=120)
+    await screen.until("MCP server docs: a login is needed: bullpen mcp login docs", "Hi Ana.")
+    told = {"type": "state_changed", **login}
+    server.emit("mcp_event", told, "updated")
+    server.emit("mcp_event", {**told, "state": "connected", "error": ""}, "updated")
+    held = {"type": "tools_list_changed", "name": "do\x1b[2Jcs", "state": "connected", "held_count": 2}
+    server.emit("mcp_event", held, "updated")
+    server.emit(
+        "mcp_event", {"type": "state_changed", "name": "x", "state": "error", "error": "gone"}, "updated"
+    )
+    shown = await screen.until("says something else than was accepted", "MCP server x: gone")
+    assert shown.count("a login is needed") == 1

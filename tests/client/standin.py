@@ -69,6 +69,7 @@ class StandIn:
         self.volatile = 0
         self.oldest = 0
         self.sessions: dict[str, dict[str, Any]] = {}
+        self.tool_servers: dict[str, Any] = {}
         self.messages: dict[str, list[dict[str, Any]]] = {}
         self.asks: dict[str, list[dict[str, Any]]] = {"permissions": [], "questions": []}
         self.queue: list[dict[str, Any]] = []
@@ -252,6 +253,8 @@ class StandIn:
         match request.method, rest:
             case "GET", ["sessions"]:
                 return 200, list(self.sessions.values())
+            case "GET", ["mcp", "states"]:
+                return 200, self.tool_servers
             case "GET", ["agent"]:
                 model = {"provider": "p", "model": "m"} if self.is_ready else {"provider": "", "model": ""}
                 busy = any(s["is_busy"] for s in self.sessions.values())

@@ -15,11 +15,13 @@ from bullpen.cli.failure import one_line
 from bullpen.cli.inert import clock, cut, inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.terminal import End, Interrupt, Line, Terminal, open_terminal
+from bullpen.cli.tool_servers import ToolServers
 from bullpen.cli.transcript import describe_hooks
 from bullpen.cli.view import View
 from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import AgentNotReady, BullpenError, NotFound
+from bullpen.schema.agent import McpInfo
 from bullpen.schema.asks import (
     PermissionNotification,
     PermissionRequest,
@@ -33,6 +35,7 @@ from bullpen.schema.events import (
     ConfigChanged,
     Event,
     HookDecided,
+    McpEvent,
     MessageDelta,
     QueueChanged,
     Resync,
@@ -76,6 +79,7 @@ class Chat:
         self._view = View(room, terminal)
         self._desk = Desk(room, self._view)
         self._commands = Commands(room, self._view, self._desk)
+        self._servers = ToolServers()
         self._interrupted_at = -TWICE_S
         self._sending: list[str] = []
         self._sent = anyio.Event()
@@ -92,6 +96,9 @@ class Chat:
             )
         for warning in room.workspace.warnings[:WARNINGS]:
             self._view.note(f"config: {inert_line(warning)}")
+        for info in await self._tool_servers():
+            if news := self._servers.news(info):
+                self._view.note(news)
         session = wanted or (room.sessions[0] if room.sessions else None)
         if session:
             await self._view.enter(session)
@@ -113,6 +120,13 @@ class Chat:
             return ""
         others = [c.name or c.client_id[:8] for c in clients if c.client_id != self._room.client_id]
         return f", with {', '.join(map(inert_line, others))}" if others else ""
+
+    async def _tool_servers(self) -> list[McpInfo]:
+        try:
+            states = (await self._room.call("GET", "/mcp/states")).read(dict[str, McpInfo])
+        except NotFound:
+            return []
+        return list(states.values())
 
     async def run(self, updates: Updates) -> None:
         """Print and send until the person leaves. Raises what ended the room for good."""
@@ -182,6 +196,9 @@ class Chat:
                 self._view.note(f"model of this session: {chosen}")
             case ConfigChanged() as changed:
                 self._take_config(changed)
+            case McpEvent() as told:
+                if news := self._servers.news(told):
+                    self._view.note(news)
             case Resync():
                 self._view.show_all()
                 self._desk.show()
