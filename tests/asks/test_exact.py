@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.engine.bench import SESSION, WORKSPACE, Bench, Named
+from tests.engine.test_hook_points import hook
+from tests.engine.test_hooks import says
 
 from bullpen.asks.subject import Touch, look
 from bullpen.errors import BadRequest
@@ -161,3 +163,32 @@ async def test_a_grant_ends_by_itself(bench: Bench, shell: Path) -> None:
     await bench.write(expire)
     await begin(bench, "git commit -m x", "r2")
     assert (await asyncio.wait_for(asked(bench), 20)).session_id == SESSION
+
+
+# Hooks that answer for a person
+
+
+async def test_a_hook_covers_no_protected_target(bench: Bench, shell: Path) -> None:
+    """Neither before the call nor before the ask: a person is asked all the same."""
+    hook(bench, PreToolUse=says(decision="allow"), PreAsk=says(decision="allow"))
+    (shell / ".git").mkdir()
+    await begin(bench, "echo x > .git/config", "r1")
+    assert (await asked(bench)).protected
+
+
+async def test_a_hook_approves_what_it_was_told_of(bench: Bench, shell: Path) -> None:
+    """A script that changes while the hook thinks is asked about."""
+    script = shell / "x.sh"
+    script.write_text("echo good")
+    hook(bench, PreAsk=f"echo echo evil > {script}; {says(decision='allow')}")
+    await begin(bench, "./x.sh", "r1")
+    await bench.grant(await asked(bench), "deny")
+    assert bench.gate.effects == []
+
+
+async def test_a_hook_does_not_overrule_a_rule_that_asks(bench: Bench, shell: Path) -> None:
+    hook(bench, PreAsk=says(decision="allow"))
+    rule = Rule(id="r", effect="ask", tool="shell")
+    await bench.write(lambda tx: rules.add(tx, WORKSPACE, rule))
+    await begin(bench, "make it", "r1")
+    await asked(bench)

@@ -145,6 +145,13 @@ async def test_a_sub_agents_calls_are_hooked_too(bench: Bench) -> None:
     await bench.watcher.run_complete("r1")
 
 
+async def test_a_hook_that_allows_a_call_spares_people_the_ask(bench: Bench) -> None:
+    """Whatever the tool is: what it is allowed to do is decided in one place."""
+    hook(bench, PreToolUse=says(decision="allow"))
+    assert (await called(bench, "act")).content == "did x"
+    assert not [e for e in bench.watcher.seen if e.kind == "permission_request"]
+
+
 # Turns
 
 

@@ -135,6 +135,12 @@ async def test_an_input_may_come_as_text(make: Make) -> None:
     assert (verdict.decision, verdict.updated_input) == ("none", {"a": 1, "b": 2})
 
 
+async def test_a_key_with_a_dot_is_a_key(make: Make) -> None:
+    """And no way into something else."""
+    verdict = await ask(make(says(updated_input={"a.b": 1})), a={"b": 0})
+    assert verdict.updated_input == {"a": {"b": 0}, "a.b": 1}
+
+
 async def test_refusing_wins_and_words_are_joined_in_order(make: Make) -> None:
     """Whichever hook is quicker."""
     hooks = make("sleep 0.2; echo one >&2; exit 2", says(decision="allow", reason="two", context="c"))
