@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bullpen.config.skills import Skill, content, discover, front_matter, info, read, state, user_directories
+from bullpen.config.skills import (
+    BUILT_IN,
+    Skill,
+    content,
+    discover,
+    front_matter,
+    info,
+    read,
+    state,
+    user_directories,
+)
 from bullpen.errors import ConfigError
 from bullpen.schema.agent import SkillInfo, SkillState
 
@@ -100,6 +110,15 @@ def test_an_untrusted_skill_takes_no_name_from_the_users_own(root: Path, user: P
     put(user, "deploy", "Mine.")
     found = discover(root, user_dirs=[user], trusted=lambda file: False)
     assert [skill.description for skill in found] == ["Mine."]
+
+
+def test_those_that_come_with_us_are_good_and_stand_behind_all_others(root: Path, user: Path) -> None:
+    put(user, "bullpen-hooks", "Mine.")
+    found = discover(root, user_dirs=[user], system_dirs=[BUILT_IN], trusted=lambda file: True)
+    assert [(s.name, s.source, s.error) for s in found] == [
+        ("bullpen-config", "system", ""),
+        ("bullpen-hooks", "user", ""),
+    ]
 
 
 def test_disabled_skills_are_left_out(root: Path, user: Path) -> None:

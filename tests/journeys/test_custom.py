@@ -49,6 +49,8 @@ def test_what_there_is_is_listed(client: Client) -> None:
         ("user:mine", "/mine"),
     ]
     assert [(s["id"], s["user_invocable"]) for s in client.ok("GET", "/skills")] == [
+        ("system:bullpen-config", True),
+        ("system:bullpen-hooks", True),
         ("project:hidden", False),
         ("project:kindness", True),
     ]
@@ -98,7 +100,8 @@ def test_what_a_project_brings_waits_for_trust(home: Bullpen) -> None:
     skill(path / ".agents/skills", "theirs")
     client = home.start(BULLPEN_TRUST="").attach(path)
     assert [(c["id"], c["untrusted"]) for c in client.ok("GET", "/commands")] == [("project:theirs", True)]
-    assert client.ok("GET", "/skills")[0]["untrusted"] is True
+    theirs = {s["id"]: s.get("untrusted", False) for s in client.ok("GET", "/skills")}
+    assert (theirs["project:theirs"], theirs["system:bullpen-hooks"]) == (True, False)
     use = client.call("POST", "/commands/expand", {"command_id": "project:theirs"})
     assert (use.status_code, "not trusted" in use.text, "keys" in use.text) == (400, True, False)
     read = client.call("POST", "/skills/read", {"skill_id": "project:theirs"})

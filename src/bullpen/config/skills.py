@@ -23,6 +23,9 @@ from bullpen.schema.agent import SkillInfo, SkillState
 from bullpen.schema.api import SkillContent, SkillOrigin
 
 FILE_NAME = "SKILL.md"
+BUILT_IN = Path(__file__).parent / "builtin"
+"""Those that come with us; anybody's own of the same name counts before them."""
+
 PROJECT_DIRS = (".agents/skills", ".bullpen/skills", ".crush/skills", ".claude/skills", ".cursor/skills")
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -77,6 +80,7 @@ def discover(
     *,
     user_dirs: Iterable[Path],
     extra_paths: Iterable[Path] = (),
+    system_dirs: Iterable[Path] = (),
     disabled: Collection[str] = (),
     trusted: Callable[[Path], bool],
 ) -> list[Skill]:
@@ -94,6 +98,8 @@ def discover(
         found += _skills_in(directory, "project" if is_ours else "user", bounds, trusted=trusted)
     for directory in user_dirs:
         found += _skills_in(directory, "user", bounds, trusted=trusted)
+    for directory in system_dirs:
+        found += _skills_in(directory, "system", bounds, trusted=trusted)
     return _nearest(found, disabled)
 
 

@@ -279,6 +279,7 @@ class Configuration:
             self._root,
             user_dirs=skills.user_directories(self._env),
             extra_paths=extra,
+            system_dirs=[skills.BUILT_IN],
             disabled=settings.options.disabled_skills,
             trusted=settings.trusts,
         )

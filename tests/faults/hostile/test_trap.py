@@ -30,6 +30,7 @@ def test_a_canary_can_sing(canary: Canary, tmp_path: Path) -> None:
     assert trap.sung() == {canary.name}
 
 
+@pytest.mark.timeout(180)
 def test_nothing_sings_before_trust_nor_after_a_change(home: Bullpen, figure: Figure) -> None:
     """Opened, listed, viewed, searched, prompted and asked in, first as a stranger's. Then every item is trusted and shown to work; then each
     is changed a little, and is inert as on the first day."""
@@ -108,6 +109,7 @@ def change_everything(trap: Trap) -> None:
     linked.write_text(linked.read_text().replace('"linked"', '"again"'))
 
 
+@pytest.mark.timeout(sized(120, 1800))
 def test_exactly_the_trusted_item_sings(home: Bullpen, figure: Figure) -> None:
     """One after the other, each alone."""
     items = sorted({canary.item for canary in CONFIGURED if canary.item})
