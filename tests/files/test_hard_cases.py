@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("mounting a file system needs root")
     yield place
-    subprocess.run(["umount", str(place)], check=True)
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def fill_up(ballast: Path) -> None:
@@ -65,16 +65,35 @@ def test_without_room_to_keep_it_a_change_is_still_known(small_disk: Path, tmp_p
     root.mkdir()
     (root / "a").write_text("1\n")
     ground = Ground(root, small_disk / "kept", own=small_disk)
-    ground.look(Limits())
-    fill_up(small_disk / "ballast")
-    (root / "a").write_text("2" * 5_000)
-    ((path, before, after),) = ground.look(Limits()).changes
-    assert (path, before.is_kept, after.kind, after.is_kept) == ("a", True, "file", False)
-    (small_disk / "ballast").unlink()
-    (root / "a").write_text("3\n")
-    ((_, _, after),) = ground.look(Limits()).changes
-    assert after.is_kept
-    ground.stop()
+    with contextlib.closing(ground.blobs):
+        ground.look(Limits())
+        ground.fill(ground.unread(Limits()), Limits())
+        fill_up(small_disk / "ballast")
+        (root / "a").write_text("2" * 5_000)
+        ((path, before, after),) = ground.look(Limits()).changes
+        assert (path, before.is_kept, after.kind, after.is_kept) == ("a", True, "file", False)
+        (small_disk / "ballast").unlink()
+        (root / "a").write_text("3\n")
+        ((_, _, after),) = ground.look(Limits()).changes
+        assert after.is_kept
+
+
+def test_what_changes_before_it_was_read_is_known_and_not_taken_for_the_earlier_content(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    for name in "abc":
+        (root / name).write_text(f"{name}\n")
+    ground = Ground(root, tmp_path / "kept", own=tmp_path / "kept")
+    with contextlib.closing(ground.blobs):
+        ground.look(Limits())
+        (root / "b").write_text("changed before it was read\n")
+        ground.fill(ground.unread(Limits()), Limits())
+        assert ground.unread(Limits()) == ["b"]
+        (root / "a").write_text("changed after it was read\n")
+        found = {change.path: change.before.is_kept for change in ground.look(Limits()).changes}
+        assert found == {"a": True, "b": False}
 
 
 async def test_a_turn_of_which_nothing_is_kept_says_why_it_cannot_be_undone(tmp_path: Path) -> None:

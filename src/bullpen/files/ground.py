@@ -1,8 +1,8 @@
 """What is known of a workspace's files: where each stood when it was last looked at, and its content.
 
-A look compares the files with that and gives back what changed since; to whom that belongs is the caller's to say. The first look reads every
-file, later ones only those whose stamp is a new one. What is known is written down, so a restart, or a crash, begins where the last
-look ended. All of this blocks, one look at a time: call it in a thread.
+A look compares the files with that and gives back what changed since; to whom that belongs is the caller's to say. The first look only notes
+stamps, and contents are read after it, piece by piece (`fill`); later looks read what has a new stamp. What is known is written down, so a
+restart, or a crash, begins where the last look ended. All of this blocks, one look at a time: call it in a thread.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from bullpen.files.walk import Entry, Keeper, Limits, Walk, entry_at, is_text
 from bullpen.store.changes import ABSENT, Change, State
 from bullpen.system.files import open_directory, private
 
-FORM = 2
+FORM = 1
 """Of the file; one of another form is not read, and the next look is a first one."""
 
-FIRST_SHARE = 2
+FILL_SHARE = 2
 """The files as they are may take this part of all the room; the rest is for what changes."""
 
 NEVER_TOUCHED = frozenset((".git", ".hg", ".svn", ".jj", ".bzr"))
@@ -37,7 +37,6 @@ class _Manifest(msgspec.Struct, kw_only=True, array_like=True):
     is_known: bool = False
     """Whether there was a look at everything."""
     is_cut: bool = False
-    limits: Limits = Limits()
     entries: dict[str, Entry] = {}
     hidden: set[str] = set()
     """What rules hid at the last look, so that a file that is no longer ignored does not pass for a new one."""
@@ -74,10 +73,6 @@ class Ground:
         with self._lock:
             manifest, now = self._load(), time.time_ns()
             self._take_notes(manifest, limits)
-            if manifest.limits != limits:
-                manifest.limits = limits
-                _doubt_unkept(manifest)
-            share = 1 if manifest.is_known else FIRST_SHARE
             known = manifest.entries
             if manifest.named:
                 known = {path: entry for path, entry in known.items() if path not in manifest.named}
@@ -87,7 +82,7 @@ class Ground:
                 hidden=manifest.hidden,
                 rules=manifest.rules,
                 private=self._own,
-                keeper=Keeper(self.blobs, limits, room=limits.store_bytes // share),
+                keeper=Keeper(self.blobs, limits, room=limits.store_bytes if manifest.is_known else 0),
                 max_files=limits.files,
                 now=now,
                 is_stopped=self._is_stopped.is_set,
@@ -105,6 +100,36 @@ class Ground:
             with suppress(OSError):
                 self._write()
             return look
+
+    def unread(self, limits: Limits) -> list[str]:
+        """Files whose content is not kept and could be, the latest first: those are the likeliest to change."""
+        with self._lock:
+            found = [
+                (entry.modified_ns, path)
+                for path, entry in self._load().entries.items()
+                if not entry.state.is_kept and entry.size <= limits.file_bytes
+            ]
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def fill(self, paths: Iterable[str], limits: Limits) -> None:
+        """Read the contents of some of these, if the files are still what the last look saw."""
+        with self._lock:
+            manifest = self._load()
+            keeper = Keeper(self.blobs, limits, room=limits.store_bytes // FILL_SHARE)
+            for path in paths:
+                old = manifest.entries.get(path)
+                if self._is_stopped.is_set() or old is None or old.state.is_kept:
+                    continue
+                with suppress(OSError):
+                    read = self._entry(path, keeper, time.time_ns())
+                    if read is not None and read.state.is_kept and old.is_of(read):
+                        manifest.entries[path] = read
+                        self._is_written = False
+
+    def save(self) -> None:
+        """Write down what is known, if it is news."""
+        with self._lock, suppress(OSError):
+            self._write()
 
     def note(self, paths: Iterable[str], limits: Limits) -> None:
         """Somebody accounts for what stands at these paths: the next look does not tell it. While one is under way, that
@@ -132,7 +157,6 @@ class Ground:
         with self._lock:
             manifest = self._load()
             self.blobs.sweep(needed | _contents(manifest), held)
-            _doubt_unkept(manifest)
 
     def size_of(self, needed: set[str]) -> int:
         """How many bytes a sweep would leave."""
@@ -246,13 +270,6 @@ class Ground:
 
 def _contents(manifest: _Manifest) -> set[str]:
     return {entry.content for entry in manifest.entries.values() if entry.kind == "file"}
-
-
-def _doubt_unkept(manifest: _Manifest) -> None:
-    """There may be room now for what there was none for: the next look reads it again."""
-    for path, entry in manifest.entries.items():
-        if not entry.state.is_kept and entry.changed_ns:
-            manifest.entries[path] = msgspec.structs.replace(entry, changed_ns=0)
 
 
 def _is_below(path: str, hidden: Collection[str]) -> bool:

@@ -19,7 +19,7 @@ Status = Literal["ready", "merge", "conflict", "uncovered"]
 CHANGED_SINCE = "it was changed since, in the same place"
 GONE_SINCE = "it was removed since"
 THERE_SINCE = "something else stands there now"
-NOT_KEPT = "its content is not kept (too large, or more than there is room for)"
+NOT_KEPT = "its content is not kept (too large, no room, or changed before it was read)"
 LOST = "its earlier content was dropped to make room"
 
 

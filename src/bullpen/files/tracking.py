@@ -4,8 +4,9 @@ A call that names its files (an edit) is watched at those paths alone. One that 
 watched as a whole: everything is looked at before it, so that what people did until then is theirs, and after it. What is found
 then belongs to the call; when calls of several sessions overlap, that is said.
 
-The first look at a workspace reads all its files. It begins with the first call that may change something, in the background; a command waits for
-it a little and then runs unwatched, and that is said too. A turn without such calls costs nothing.
+The first look at a workspace begins with the first call that may change something, and after it the contents of all files are read, in the
+background. A command waits a little for both; what it changes before it was read is known to have changed, and cannot be undone. A turn
+without such calls costs nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ from bullpen.store.tx import Tx
 log = logging.getLogger("bullpen.files")
 
 PATIENCE_S = 10.0
-"""How long a command waits for the look before it: a first one reads 20,000 files in two seconds, later ones take a tenth of one."""
+"""How long a command waits for the look before it, which takes some tenths of a second for 20,000 files. After that it runs unwatched."""
+
+FILL_PATIENCE_S = 3.0
+"""How long a command waits for the contents of all files to be read, once in a workspace's life: enough for some 20,000."""
+
+FILL_FILES = 100
+"""So many are read at a time; a look comes in between."""
 
 AFTERWARDS_S = 30.0
 """How long a call's result waits for the look after it."""
@@ -81,6 +88,8 @@ class Tracking:
         self._calls: list[Watched] = []
         self._is_begun = False
         self._seen = anyio.Event()
+        self._filled = anyio.Event()
+        self._has_waited = False
         self._full_at = 0
         self._is_synced = True
         self._is_syncing = False
@@ -100,6 +109,7 @@ class Tracking:
         call = Watched(owner, None if paths is None else {}, self._running())
         if paths is None:
             call.unwatched = not await self._look_before()
+            await self._wait_for_contents()
             for other in [other for other in self._calls if other.paths is None]:
                 call.shared = other.shared = True
         self._calls.append(call)
@@ -142,6 +152,7 @@ class Tracking:
                     await self._account_for(left, look)
         finally:
             self._seen.set()
+        self._tasks.start_soon(self._fill)
 
     # Looking
 
@@ -154,7 +165,24 @@ class Tracking:
         async with self.lock:
             await self._look()
         self._seen.set()
-        await self._make_room()
+        await self._fill()
+
+    async def _wait_for_contents(self) -> None:
+        """Once: who has waited in vain would again."""
+        if not self._has_waited:
+            self._has_waited = True
+            with anyio.move_on_after(FILL_PATIENCE_S):
+                await self._filled.wait()
+
+    async def _fill(self) -> None:
+        """Read the contents that are not kept yet."""
+        limits = self.limits
+        left = await asyncio.to_thread(self.ground.unread, limits)
+        while left:
+            await asyncio.to_thread(self.ground.fill, left[:FILL_FILES], limits)
+            left = left[FILL_FILES:]
+        await asyncio.to_thread(self.ground.save)
+        self._filled.set()
 
     async def _look(self) -> Look | None:
         """None when the workspace closes meanwhile, or its files cannot be looked at."""
@@ -299,6 +327,7 @@ class Tracking:
             # Where even the files as they are need more, looking again and again would not help.
             if total >= room * NEARLY_FULL and total > self._full_at:
                 self._full_at = await self._drop_oldest(int(room * ROOM_AGAIN))
+                await self._fill()
         except (OSError, StoreError) as exc:
             log.warning("old contents of files could not be dropped: %s", exc)
 

@@ -54,12 +54,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def state(self) -> State:
         return State(self.kind, self.mode, self.content)
 
+    def is_of(self, other: Entry) -> bool:
+        """Whether the other one is the same file in the same state, as far as stamps tell."""
+        same = (self.inode, self.size, self.modified_ns, self.mode)
+        is_same = same == (other.inode, other.size, other.modified_ns, other.mode)
+        return is_same and (not self.changed_ns or self.changed_ns == other.changed_ns)
+
     def became(self, other: Entry) -> bool:
-        """Whether the other one is something else. One that was not kept is the same while size and date are."""
+        """Whether the other one is something else. One that was not kept is the same while its stamp is."""
         if self.state == other.state:
             return False
-        is_same = not self.state.is_kept and self.content == _unread(other.size, other.modified_ns)
-        return not (is_same and self.mode == other.mode)
+        return self.state.is_kept or not self.is_of(other)
 
 
 class Keeper:
