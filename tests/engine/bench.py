@@ -648,7 +648,7 @@ async def open_bench(
             yield bench
         finally:
             gate.open_all()
-            tracking.close()
+            await tracking.close()
             store.close_feed(WORKSPACE)
             tasks.cancel_scope.cancel()
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from tests.campaign import sized
 from tests.files.yard import SESSION, Yard, open_yard, unchanged
 
 from bullpen.errors import NothingToUndo, UndoConflict
 from bullpen.files.blobs import BlobMissing, Blobs
-from bullpen.files.ground import Ground
+from bullpen.files.ground import Ground, drop_unused
 from bullpen.files.showing import SHOWN_FILES
 from bullpen.files.walk import Limits
 from bullpen.store.changes import NewSet
 
 ROOM = 1 << 20
+NOBODY = 65_534
 MANY = sized(SHOWN_FILES + 10, 2_000)
 
 
@@ -94,6 +98,67 @@ def test_what_changes_before_it_was_read_is_known_and_not_taken_for_the_earlier_
         (root / "a").write_text("changed after it was read\n")
         found = {change.path: change.before.is_kept for change in ground.look(Limits()).changes}
         assert found == {"a": True, "b": False}
+
+
+@pytest.fixture
+def powerless() -> Iterator[Path]:
+    """A directory for somebody who may not read everything, and to be that one."""
+    is_root = os.geteuid() == 0
+    with tempfile.TemporaryDirectory(prefix="bp") as directory:
+        if is_root:
+            os.chown(directory, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        yield Path(directory).resolve()
+        if is_root:
+            os.seteuid(0)
+
+
+def test_what_could_not_be_looked_at_before_was_not_made_by_the_turn(powerless: Path) -> None:
+    """Otherwise an undo would delete it."""
+    root = powerless / "project"
+    (root / "closed").mkdir(parents=True)
+    (root / "closed/precious").write_text("1")
+    (root / "closed").chmod(0)
+    ground = Ground(root, powerless / "kept", own=powerless / "kept")
+    with contextlib.closing(ground.blobs):
+        ground.look(Limits())
+        (root / "closed").chmod(0o700)
+        (root / "new").write_text("1")
+        assert [change.path for change in ground.look(Limits()).changes] == ["closed", "new"]
+
+
+def test_without_a_place_to_keep_contents_files_are_still_seen(powerless: Path) -> None:
+    """They must not look new as soon as there is one."""
+    root, kept = powerless / "project", powerless / "kept"
+    root.mkdir()
+    (root / "a").write_text("1")
+    kept.mkdir(mode=0)
+    ground = Ground(root, kept / "w", own=kept)
+    with contextlib.closing(ground.blobs):
+        ground.look(Limits())
+        kept.chmod(0o700)
+        (root / "b").write_text("1")
+        assert [change.path for change in ground.look(Limits()).changes] == ["b"]
+
+
+def test_what_is_kept_of_workspaces_that_nobody_opens_goes(tmp_path: Path) -> None:
+    for name, age_s in (("here", 100), ("used", 50), ("unused", 100)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest").write_bytes(b"x")
+        os.utime(tmp_path / name / "manifest", (0, time.time() - age_s))
+    drop_unused(tmp_path, but="here", unused_s=75)
+    assert sorted(os.listdir(tmp_path)) == ["here", "used"]
+
+
+async def test_an_undo_under_way_is_carried_through_when_the_workspace_closes(tmp_path: Path) -> None:
+    async with open_yard(tmp_path) as yard:
+        yard.puts(a="1\n", b="1\n")
+        await yard.command(1, lambda: yard.puts(a="2\n", b="2\n"))
+        async with anyio.create_task_group() as people:
+            people.start_soon(yard.undo, 1)
+            await anyio.lowlevel.checkpoint()
+            people.cancel_scope.cancel()
+    assert ((tmp_path / "project/a").read_text(), (tmp_path / "project/b").read_text()) == ("1\n", "1\n")
 
 
 async def test_a_turn_of_which_nothing_is_kept_says_why_it_cannot_be_undone(tmp_path: Path) -> None:

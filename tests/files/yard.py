@@ -137,6 +137,6 @@ async def open_yard(directory: Path, *, limits: Limits = LIMITS) -> AsyncIterato
             try:
                 yield Yard(root, store, tracking, undoing)
             finally:
-                tracking.close()
+                await tracking.close()
                 store.close_feed(WORKSPACE)
                 tasks.cancel_scope.cancel()

@@ -8,6 +8,7 @@ restart, or a crash, begins where the last look ended. All of this blocks, one l
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Collection, Iterable
@@ -40,6 +41,8 @@ class _Manifest(msgspec.Struct, kw_only=True, array_like=True):
     entries: dict[str, Entry] = {}
     hidden: set[str] = set()
     """What rules hid at the last look, so that a file that is no longer ignored does not pass for a new one."""
+    unseen: set[str] = set()
+    """What could not be looked at then, for the same reason."""
     named: set[str] = set()
     """Of the entries those that rules hide and somebody asked for by name."""
     rules: dict[str, tuple[int, ...]] = {}
@@ -142,9 +145,8 @@ class Ground:
                 self._lock.release()
 
     def stop(self) -> None:
-        """Let a look that is under way end without a result, and close the files."""
+        """Let a look that is under way end without a result."""
         self._is_stopped.set()
-        self.blobs.close()
 
     def state(self, path: str, limits: Limits, held: set[str] | None = None) -> State:
         """What stands at a path now; its content is kept. Raises OSError when that cannot be told."""
@@ -192,14 +194,15 @@ class Ground:
         """What was found against what was known. What is known and was not met is looked for."""
         changes = []
         known = manifest.entries
+        unseen = manifest.hidden | manifest.unseen
         for path, entry in walk.entries.items():
             old = known.get(path)
             if old is entry:
                 continue
             self._is_written = False
             if old is None:
-                # One that rules hid until now, or that was past a limit, was made by nobody.
-                if manifest.is_known and not manifest.is_cut and not _is_below(path, manifest.hidden):
+                # One that could not be seen until now, or was past a limit, was made by nobody.
+                if manifest.is_known and not manifest.is_cut and not _is_below(path, unseen):
                     changes.append(Change(path, ABSENT, entry.state))
             elif old.became(entry):
                 changes.append(Change(path, old.state, entry.state))
@@ -223,10 +226,10 @@ class Ground:
         return sorted(changes)
 
     def _take_over(self, manifest: _Manifest, walk: Walk) -> None:
-        news = (True, walk.is_cut, walk.hidden, walk.rules)
-        if news != (manifest.is_known, manifest.is_cut, manifest.hidden, manifest.rules):
+        news = (True, walk.is_cut, walk.hidden, walk.unseen, walk.rules)
+        if news != (manifest.is_known, manifest.is_cut, manifest.hidden, manifest.unseen, manifest.rules):
             self._is_written = False
-        manifest.is_known, manifest.is_cut, manifest.hidden, manifest.rules = news
+        manifest.is_known, manifest.is_cut, manifest.hidden, manifest.unseen, manifest.rules = news
         manifest.entries = walk.entries
 
     def _entry(self, path: str, keeper: Keeper, now: int) -> Entry | None:
@@ -240,6 +243,7 @@ class Ground:
         if self._manifest is None:
             self._manifest = _Manifest()
             with suppress(OSError, msgspec.MsgspecError):
+                os.utime(self._file)  # In use: see `drop_unused`.
                 read = msgspec.msgpack.decode(self._file.read_bytes(), type=_Manifest)
                 if read.form == FORM:
                     # After a power cut contents may be missing that are named here: those are read again.
@@ -268,11 +272,21 @@ class Ground:
         self._is_written = True
 
 
+def drop_unused(directory: Path, *, but: str, unused_s: float) -> None:
+    """Remove what is kept of workspaces that nobody has opened for so long."""
+    with suppress(OSError), os.scandir(directory) as found:
+        for entry in found:
+            with suppress(OSError):
+                used_at = os.stat(Path(entry.path) / "manifest").st_mtime
+                if entry.name != but and time.time() - used_at > unused_s:
+                    shutil.rmtree(entry.path)
+
+
 def _contents(manifest: _Manifest) -> set[str]:
     return {entry.content for entry in manifest.entries.values() if entry.kind == "file"}
 
 
-def _is_below(path: str, hidden: Collection[str]) -> bool:
-    return bool(hidden) and (
-        path in hidden or any(parent.as_posix() in hidden for parent in PurePosixPath(path).parents)
+def _is_below(path: str, unseen: Collection[str]) -> bool:
+    return bool(unseen) and (
+        path in unseen or any(parent.as_posix() in unseen for parent in PurePosixPath(path).parents)
     )

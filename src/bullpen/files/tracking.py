@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen.errors import StoreError
-from bullpen.files.ground import Ground, Look
+from bullpen.files.ground import Ground, Look, drop_unused
 from bullpen.files.walk import Limits, WalkStopped
 from bullpen.store import changes as rows
 from bullpen.store.changes import ABSENT, Change, ChangeSet, NewSet, State
@@ -40,6 +40,9 @@ FILL_FILES = 100
 
 AFTERWARDS_S = 30.0
 """How long a call's result waits for the look after it."""
+
+UNUSED_S = 30 * 86_400
+"""What is kept of a workspace goes when nobody has changed anything there for a month."""
 
 NEARLY_FULL = 0.9
 ROOM_AGAIN = 0.7
@@ -77,7 +80,8 @@ class Tracking:
     ) -> None:
         """`running` counts the commands that run in the background."""
         own = store.directory.resolve()
-        self.ground = Ground(root, own / "workspaces" / workspace, own=own)
+        self._directory = own / "workspaces" / workspace
+        self.ground = Ground(root, self._directory, own=own)
         self.lock = anyio.Lock()
         """Held while files are looked at or restored, so that each change is told once."""
         self._store = store
@@ -98,8 +102,12 @@ class Tracking:
     def limits(self) -> Limits:
         return self._limits() or Limits()
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """An undo that is under way is carried through first."""
         self.ground.stop()
+        with anyio.CancelScope(shield=True):
+            async with self.lock:
+                await asyncio.to_thread(self.ground.blobs.close)
 
     async def before(self, owner: NewSet, paths: Sequence[Path] | None) -> Watched | None:
         """A call may run as soon as this is over. `paths` is None when it may touch anything."""
@@ -108,9 +116,9 @@ class Tracking:
         self._begin()
         call = Watched(owner, None if paths is None else {}, self._running())
         if paths is None:
-            call.unwatched = not await self._look_before()
+            call.unwatched = not await self._look_before(call)
             await self._wait_for_contents()
-            for other in [other for other in self._calls if other.paths is None]:
+            for other in self._others(call):
                 call.shared = other.shared = True
         self._calls.append(call)
         try:
@@ -129,15 +137,18 @@ class Tracking:
 
     async def after(self, call: Watched) -> None:
         """The call is over, whatever became of it: find out what it changed, and write that down."""
-        with anyio.move_on_after(AFTERWARDS_S, shield=True):
+        with anyio.CancelScope(shield=True):
             try:
-                if call.paths is None:
-                    await self._end_whole(call)
-                else:
-                    await self._end_named(call, call.paths)
+                with anyio.move_on_after(AFTERWARDS_S) as patience:
+                    if call.paths is None:
+                        await self._end_whole(call)
+                    else:
+                        await self._end_named(call, call.paths)
+                if patience.cancelled_caught:
+                    await self._end(call, [], partial=True)
             except (OSError, StoreError) as exc:
                 log.error("what a call changed could not be written down: %s", exc)
-        self._leave(call)
+            self._leave(call)
 
     def hold(self) -> None:
         """Something was under way when the server went down: nobody looks before `take_up` has."""
@@ -166,6 +177,7 @@ class Tracking:
             await self._look()
         self._seen.set()
         await self._fill()
+        await asyncio.to_thread(drop_unused, self._directory.parent, but=self._workspace, unused_s=UNUSED_S)
 
     async def _wait_for_contents(self) -> None:
         """Once: who has waited in vain would again."""
@@ -181,8 +193,8 @@ class Tracking:
         while left:
             await asyncio.to_thread(self.ground.fill, left[:FILL_FILES], limits)
             left = left[FILL_FILES:]
-        await asyncio.to_thread(self.ground.save)
         self._filled.set()
+        await asyncio.to_thread(self.ground.save)
 
     async def _look(self) -> Look | None:
         """None when the workspace closes meanwhile, or its files cannot be looked at."""
@@ -196,7 +208,16 @@ class Tracking:
             log.warning("the files of the workspace could not be looked at: %s", exc)
             return None
 
-    async def _look_before(self) -> bool:
+    def _others(self, call: Watched) -> list[Watched]:
+        """The commands of other turns that are under way."""
+        return [
+            other
+            for other in self._calls
+            if other.paths is None
+            and (other.owner.session, other.owner.turn) != (call.owner.session, call.owner.turn)
+        ]
+
+    async def _look_before(self, call: Watched) -> bool:
         """What has changed until now belongs to calls that are under way, or else to people. False when there was no time."""
         is_seen = False
         over = anyio.Event()
@@ -204,7 +225,7 @@ class Tracking:
         async def look() -> None:
             nonlocal is_seen
             try:
-                is_seen = await self._catch_up()
+                is_seen = await self._catch_up(call)
             finally:
                 over.set()
 
@@ -213,14 +234,14 @@ class Tracking:
             await over.wait()
         return is_seen
 
-    async def _catch_up(self) -> bool:
+    async def _catch_up(self, call: Watched) -> bool:
         await self._seen.wait()
         async with self.lock:
-            under_way = [call for call in self._calls if call.paths is None and not call.unwatched]
+            under_way = [other for other in self._calls if other.paths is None and not other.unwatched]
             look = await self._look()
             if look is not None and look.changes and under_way:
                 try:
-                    await self._record(under_way[0].owner, look.changes)
+                    await self._record(under_way[0].owner, look.changes, shared=bool(self._others(call)))
                 except StoreError as exc:
                     log.error("what a call changed could not be written down: %s", exc)
             return look is not None
@@ -272,10 +293,10 @@ class Tracking:
         )
         self._sync(changes)
 
-    async def _record(self, owner: NewSet, changes: list[Change]) -> None:
+    async def _record(self, owner: NewSet, changes: list[Change], *, shared: bool) -> None:
         async def work(tx: Tx) -> None:
             number = await rows.begin(tx, self._workspace, owner)
-            await rows.end_call(tx, self._workspace, number, changes, shared=True)
+            await rows.end_call(tx, self._workspace, number, changes, shared=shared)
 
         await self._store.write(work, durable=False)
         self._sync(changes)

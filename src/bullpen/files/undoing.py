@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -68,6 +69,7 @@ class Undoing:
         self._root = root
         self._tasks = tasks
         self._left: list[ChangeSet] = []
+        self._resumed = anyio.Event()
 
     async def turns(self, session: str, *, before: int, limit: int) -> list[TurnSummary]:
         """The turns that changed files, newest first."""
@@ -81,19 +83,19 @@ class Undoing:
 
     async def preview(self, session: str, turn: int) -> UndoPreview:
         """What an undo would do now. Raises `ChangesNotFound`."""
-        async with self._tracking.lock:
+        async with self._alone():
             return await self._shown(session, await self._plan_undo(session, turn))
 
     async def preview_redo(self, session: str) -> UndoPreview:
         """What a redo would do now. Raises `NothingToUndo`."""
-        async with self._tracking.lock:
+        async with self._alone():
             return await self._shown(session, await self._plan_redo(session))
 
     async def undo(self, session: str, turn: int, request: UndoRequest, author: str) -> Undone:
         """Carried through even when its caller leaves. Raises `SessionBusy`, `ChangesNotFound`, or why nothing was undone."""
 
         async def work() -> Undone:
-            async with self._tracking.lock:
+            async with self._alone():
                 plan = await self._plan_undo(session, turn)
                 return await self._carry_out(plan, request, NewSet(session, turn, "undo", author=author))
 
@@ -103,7 +105,7 @@ class Undoing:
         """Take the session's last undo back. Raises `NothingToUndo` and what an undo raises."""
 
         async def work() -> Undone:
-            async with self._tracking.lock:
+            async with self._alone():
                 plan = await self._plan_redo(session)
                 owner = NewSet(session, plan.turn, "redo", author=author, of=plan.sets[0].id)
                 return await self._carry_out(plan, request, owner)
@@ -117,17 +119,26 @@ class Undoing:
             self._tracking.hold()
 
     async def resume(self) -> None:
-        """Finish it. What cannot be finished now is found again at the next opening."""
+        """Finish it; until then nothing else is undone. What cannot be finished now is found again at the next opening."""
         try:
-            for undo in self._left:
-                if undo.state == "applying":
-                    await self._finish(undo)
-            if calls := [call for call in self._left if call.state == "open"]:
-                await self._tracking.take_up(calls)
-        except (OSError, StoreError) as exc:
-            log.error("what was being changed when the server went down could not be settled: %s", exc)
+            calls = [call for call in self._left if call.state == "open"]
+            for left in self._left:
+                with _logged():
+                    if left.state == "applying":
+                        await self._finish(left)
+            with _logged():
+                if calls:
+                    await self._tracking.take_up(calls)
+        finally:
+            self._resumed.set()
 
     # Inside
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        await self._resumed.wait()
+        async with self._tracking.lock:
+            yield
 
     async def _plan_undo(self, session: str, turn: int) -> _Plan:
         async def work(tx: Tx) -> list[ChangeSet]:
@@ -297,6 +308,14 @@ class Undoing:
 
         self._tasks.start_soon(carry)
         return await asyncio.shield(done)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, StoreError) as exc:
+        log.error("what was being changed when the server went down could not be settled: %s", exc)
 
 
 def _notes(plan: _Plan) -> tuple[str, ...]:

@@ -77,26 +77,16 @@ class Keeper:
         self._held = held
 
     def read(self, parent: int, name: str, found: os.stat_result) -> str:
-        """The name of a file's content. Raises OSError when the file went meanwhile."""
-        unread = _unread(found.st_size, found.st_mtime_ns)
-        if found.st_size > min(self._file_bytes, self._room - self._blobs.total):
-            return unread
-        try:
-            fd = os.open(name, _READ, dir_fd=parent)
-        except PermissionError:
-            return unread
-        with open(fd, "rb", buffering=0) as file:
-            content = file.readall()
-        if len(content) > self._file_bytes:
-            return unread
-        # A full disk is a reason to keep less, not to say that files are gone.
+        """The name of a file's content, also where it cannot be read or kept: that does not mean that the file is gone."""
         with suppress(OSError):
-            return self._blobs.put(content, room=self._room, held=self._held) or unread
-        return unread
-
-
-def _unread(size: int, modified_ns: int) -> str:
-    return f"{NOT_KEPT}{size}-{modified_ns}"
+            if found.st_size <= min(self._file_bytes, self._room - self._blobs.total):
+                with open(os.open(name, _READ, dir_fd=parent), "rb", buffering=0) as file:
+                    content = file.readall()
+                if len(content) <= self._file_bytes:
+                    kept = self._blobs.put(content, room=self._room, held=self._held)
+                    if kept is not None:
+                        return kept
+        return f"{NOT_KEPT}{found.st_size}-{found.st_mtime_ns}"
 
 
 def entry_at(parent: int, name: str, keeper: Keeper, now: int) -> Entry | None:
@@ -144,8 +134,8 @@ class _Rules:
 
 
 class Walk:
-    """One walk. `entries` is what was found, `hidden` what rules hide, `rules` the stamps of the ignore files by directory;
-    `is_cut` when there was more."""
+    """One walk. `entries` is what was found, `hidden` what rules hide, `unseen` what nobody may look at, `rules` the stamps of the
+    ignore files by directory; `is_cut` when there was more."""
 
     def __init__(
         self,
@@ -162,6 +152,7 @@ class Walk:
     ) -> None:
         self.entries: dict[str, Entry] = {}
         self.hidden: set[str] = set()
+        self.unseen: set[str] = set()
         self.rules: dict[str, tuple[int, ...]] = {}
         self.is_cut = False
         self._root = root
@@ -189,6 +180,7 @@ class Walk:
         try:
             fd = os.open(name, _ENTER, dir_fd=parent)
         except OSError:
+            self.unseen.add(prefix.removesuffix("/"))
             return
         try:
             with os.scandir(fd) as found:
@@ -245,8 +237,10 @@ class Walk:
                     entries[path] = old
                 elif noted := entry_of(fd, entry.name, found, self._keeper, self._now):
                     entries[path] = noted
-            except OSError:
+            except FileNotFoundError:  # It went meanwhile.
                 continue
+            except OSError:
+                self.unseen.add(path)
         return directories
 
     def _leaves_out(self, name: str, path: str, rules: _Rules, same_rules: bool, is_dir: bool) -> bool:

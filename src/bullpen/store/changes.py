@@ -39,7 +39,9 @@ class State(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a path can be brought to this."""
+        """Whether a path can be brought to this. Of a link's target that is no text only its looks are known."""
+        if self.kind == "link":
+            return "\N{REPLACEMENT CHARACTER}" not in self.content
         return self.kind != "file" or not self.content.startswith(NOT_KEPT)
 
 

@@ -251,7 +251,7 @@ class Workspace(Records):
             stack.callback(self._store.close_feed, self.id)
             stack.callback(self.claims.close)
             stack.push_async_callback(self._mcp.close)
-            stack.callback(self._tracking.close)
+            stack.push_async_callback(self._tracking.close)
             stack.push_async_callback(self._lsp.close)
             await self._jobs.close()
 
