@@ -115,6 +115,29 @@ def test_a_rename_is_asked_about_with_its_call_and_its_diff(home: Bullpen) -> No
     assert (project / "a.txt").read_text() == "good\n"
 
 
+def test_the_command_line_shows_starts_and_stops_them(home: Bullpen) -> None:
+    project = configure(home, {"say": "hello"})
+    home.start()
+
+    def say(*words: str) -> list[str]:
+        host = () if words[0] == "known" else ("-H", f"unix://{home.socket}")
+        return home.run_command("lsp", *words, "--in", str(project), *host).stdout.splitlines()
+
+    def state() -> str:
+        return " ".join(say("list")[0].split())
+
+    client = home.attach(project)
+    stream = client.stream()
+    assert state() == "words not started"
+    assert len(say("start", str(project / "a.txt"))) == 1
+    stream.next("lsp_event", state=2)
+    assert json.loads(say("list", "--json")[0])["words"]["state"] == 2
+    assert [" ".join(line.split()) for line in say("stop")] == ["words stopped"]
+    known = {row["name"]: row for row in json.loads(say("known", "--json")[0])}
+    assert known["gopls"]["starts"] == "by itself"
+    assert any(line.split()[:2] == ["basedpyright", "python"] for line in say("known"))
+
+
 def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
     project = configure(home, {"say": "hello"}, die=["initialized"])
     home.start()

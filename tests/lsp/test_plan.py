@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,11 @@ def test_the_catalogue_is_in_order() -> None:
         assert each.install, each.name
     generic = {"node", "npx", "npm", "python", "python3", "deno", "java", "dotnet", "ruff", "buf", "R"}
     assert {each.name for each in known.KNOWN if each.command in generic and not each.is_generic} == set()
+
+
+def test_the_page_lists_exactly_these_servers() -> None:
+    """Made anew with: python -c 'from bullpen.lsp.known import table; print(table())'."""
+    page = (Path(__file__).parents[2] / "docs/lsp.md").read_text()
+    found = re.search(r"<!-- servers -->\n(.*?)\n<!-- /servers -->", page, re.DOTALL)
+    assert found is not None
+    assert found[1].strip() == known.table()

@@ -22,7 +22,7 @@ async def test_it_runs_code_of_the_project_so_it_waits_for_trust(desk: Desk) -> 
     desk.room.follow(auto=True)
     outcome = await desk.call("lsp_diagnostics", file_path="wait.ts")
     assert "typescript-language-server, vtsls" in outcome.content
-    assert "so the user has to configure it under lsp or to trust the project first" in outcome.content
+    assert "the user has to configure it under lsp or to trust the project first" in outcome.content
     assert desk.room.servers.states() == {}
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "jobs": "List, follow and end the agents' background jobs.",
     "login": "Keep a provider's key, or log in to GitHub Copilot.",
     "logout": "Forget a provider's key or login.",
+    "lsp": "Show, start and stop language servers; list those that are known.",
     "mcp": "Show tool servers (MCP), log in to them, accept what they changed.",
     "models": "List models, prices and favourites; update the catalogue.",
     "permissions": "List, make and take back permission rules; explain a command.",

@@ -38,6 +38,7 @@ from bullpen.schema.agent import (
     ClientInfo,
     CommandInfo,
     Group,
+    LspInfo,
     QueuedPrompt,
     SelectedModel,
     SkillInfo,
@@ -53,6 +54,7 @@ from bullpen.schema.api import (
     Dropped,
     ExplainCall,
     GrantedPermission,
+    LspStart,
     NewPin,
     NewPrompt,
     NewRule,
@@ -504,6 +506,18 @@ class Room:
     async def explain(self, call: ExplainCall) -> Explanation:
         """What would become of a call, and why."""
         return (await self._link.call("POST", "/permissions/explain", call)).read(Explanation)
+
+    async def language_servers(self) -> dict[str, LspInfo]:
+        """The language servers by name: what is configured, and what was started."""
+        return (await self._link.call("GET", "/lsps")).read(dict[str, LspInfo])
+
+    async def start_language_servers(self, path: str) -> None:
+        """Start those that know a file."""
+        await self._link.call("POST", "/lsps/start", LspStart(path=path))
+
+    async def stop_language_servers(self) -> None:
+        """Stop all of them; they start again when they are needed."""
+        await self._link.call("POST", "/lsps/stop")
 
     async def answer(self, ask: QuestionBatch, responses: Iterable[QuestionResponse]) -> bool:
         """Answer a batch of questions; whether it was this answer that counted."""

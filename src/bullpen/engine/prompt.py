@@ -38,6 +38,13 @@ Tools
 - Prefer the file tools to shell commands for reading and writing files.
 """
 
+LSP = """\
+<lsp>
+Language servers watch this project. The result of a change says which problems it made and which it mended: mend those that \
+are yours before you go on. Where a symbol is meant and not a word, prefer lsp_references, lsp_definition and lsp_rename to \
+searching and editing text.
+</lsp>"""
+
 TASK = """\
 You are a helper sent by a coding agent to find something out. You can only read. Answer with what was asked \
 for and nothing else: absolute paths, line numbers, short excerpts. If you cannot find it, say where you looked.
@@ -71,10 +78,14 @@ def coder(
     context: Iterable[tuple[str, str]],
     skills: Sequence[tuple[str, str, str]],
     agents: Sequence[tuple[str, str]] = (),
+    has_lsp: bool = False,
 ) -> str:
     """The whole system prompt: rules, environment, sub-agents (name, description), skills (name, description, location),
     context files."""
-    return "\n".join([CODER, _environment(root), *_agents(agents), *_skills(skills), *_context(context)])
+    lsp = [LSP] if has_lsp else []
+    return "\n".join(
+        [CODER, _environment(root), *lsp, *_agents(agents), *_skills(skills), *_context(context)]
+    )
 
 
 def task(root: Path, told: str = "") -> str:

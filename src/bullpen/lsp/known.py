@@ -1,8 +1,8 @@
 """Language servers that are known by name: how they are started, for which files, and what they may be trusted with.
 
 Of servers that do the same (`family`) only the first that is installed starts by itself. `runs_project_code` says that
-a server runs what it finds in a repository (build scripts, plug-ins, a compiler from its packages); such a server does
-not start by itself before the workspace is trusted.
+a server runs what it finds in a repository (build scripts, plug-ins, a compiler from its packages) or fetches what is named
+there (schemas); such a server does not start by itself before the workspace is trusted.
 """
 
 from __future__ import annotations
@@ -195,9 +195,24 @@ KNOWN: tuple[Known, ...] = (
         "json jsonc",
         ("package.json", ".git"),
         "npm install -g vscode-langservers-extracted",
+        runs_project_code=True,
     ),
-    _known("yaml", "yaml-language-server --stdio", "yaml", (".git",), "npm install -g yaml-language-server"),
-    _known("taplo", "taplo lsp stdio", "toml", ("*.toml",), "cargo install taplo-cli --features lsp"),
+    _known(
+        "yaml",
+        "yaml-language-server --stdio",
+        "yaml",
+        (".git",),
+        "npm install -g yaml-language-server",
+        runs_project_code=True,
+    ),
+    _known(
+        "taplo",
+        "taplo lsp stdio",
+        "toml",
+        ("*.toml",),
+        "cargo install taplo-cli --features lsp",
+        runs_project_code=True,
+    ),
     _known(
         "bash-language-server",
         "bash-language-server start",
@@ -226,6 +241,7 @@ KNOWN: tuple[Known, ...] = (
         "c cpp objective-c objective-cpp",
         ("compile_commands.json", ".ccls"),
         "apt install ccls",
+        runs_project_code=True,
     ),
     _known(
         "cmake-language-server",
@@ -364,7 +380,14 @@ KNOWN: tuple[Known, ...] = (
         "comes with Dart",
         runs_project_code=True,
     ),
-    _known("nil", "nil", "nix", ("flake.nix", "default.nix", "shell.nix"), "nix profile install nixpkgs#nil"),
+    _known(
+        "nil",
+        "nil",
+        "nix",
+        ("flake.nix", "default.nix", "shell.nix"),
+        "nix profile install nixpkgs#nil",
+        runs_project_code=True,
+    ),
     _known(
         "terraform-ls",
         "terraform-ls serve",
@@ -465,6 +488,24 @@ def ending_of(name: str) -> str:
 def is_source(name: str) -> bool:
     """Whether a server may want to know about a file of this name."""
     return bool(language_of(name)) or name in _MARKERS
+
+
+def starts(each: Known) -> str:
+    """When a server starts, for people to read."""
+    if each.is_generic:
+        return "when it is configured"
+    if each.runs_project_code:
+        return "when the project is trusted, or it is configured"
+    return "by itself"
+
+
+def table() -> str:
+    """The catalogue for docs/lsp.md."""
+    rows = [
+        f"| `{each.name}` | {', '.join(each.filetypes)} | {starts(each)} | `{each.install}` |"
+        for each in KNOWN
+    ]
+    return "\n".join(["| server | files | starts | to get it |", "|---|---|---|---|", *rows])
 
 
 def find(name: str, command: str) -> Known | None:

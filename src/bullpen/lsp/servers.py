@@ -399,7 +399,7 @@ class LspServers:
         hint = f"; to get one: {able[0].install}" if able else ""
         if waiting:
             hint += (
-                f"; {', '.join(waiting)} can run code of the project, so the user has to configure it under lsp "
-                "or to trust the project first"
+                f"; {', '.join(waiting)} would run or fetch what the project says, so the user has to configure it under "
+                "lsp or to trust the project first"
             )
         return f"no language server that can do this runs for {path.name}{hint}"

@@ -109,6 +109,7 @@ class ConfiguredAgent:
             context=[(str(p), t) for p, t in found],
             skills=skills,
             agents=sorted((a.name, a.description) for a in self.sub_agents.values()),
+            has_lsp=bool(self.settings.lsp) and any(tool.lsp for tool in self._tools.values()),
         )
         instructions = [
             f'<server name="{escape(name)}">\n{escape(words, quote=False)}\n</server>'
