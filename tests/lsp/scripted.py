@@ -16,7 +16,7 @@ flood       how many notifications it sends after the greeting
 deaf        it stops reading after the greeting
 child       a file into which it writes the number of a process that it starts and leaves behind
 rename      the answer to a rename
-symbols     the answer to a request for symbols
+symbols     the answer to a request for symbols; `definition` and `references` likewise
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ class Server:
                 return {"kind": "full", "items": complaints(self.texts[params["textDocument"]["uri"]])}
             case "textDocument/documentSymbol":
                 return WORDS.get("symbols", [])
+            case "textDocument/definition" | "textDocument/references" if method.split("/")[1] in WORDS:
+                return WORDS[method.split("/")[1]]
             case "textDocument/definition":
                 uri = params["textDocument"]["uri"]
                 return {"uri": uri, "range": {"start": params["position"], "end": params["position"]}}

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from bullpen.system import files, paths
+
 MAX_OPEN = 200
 """Documents that a server keeps in memory for us. The one that was not touched for longest is closed first."""
 
@@ -111,8 +113,7 @@ def path_of(uri: Any) -> Path | None:
 def read_text(path: Path, limit_bytes: int) -> str | None:
     """A file's text as servers read it, without a byte order mark; None for what is no text, too large, or not there."""
     try:
-        if path.stat().st_size > limit_bytes:
-            return None
-        return path.read_bytes().decode("utf-8").removeprefix("\ufeff")
+        content, _ = files.read_file(paths.real(path), limit_bytes=limit_bytes)
+        return content.decode("utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError):
         return None

@@ -14,6 +14,7 @@ import anyio
 
 from bullpen.lsp.documents import path_of, read_text
 from bullpen.lsp.positions import Encoding, Place, Text, lines_of
+from bullpen.system import paths
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 MAX_LOCATIONS = 2_000
@@ -74,14 +75,19 @@ def locations(answer: Any) -> list[Location]:
 
 
 class Texts:
-    """Texts of files that places are shown in, each read once."""
+    """Texts of files of the workspace that places are shown in, each read once. Of others nothing is read."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, root: Path, encoding: Encoding) -> None:
+        self._root = root
         self._encoding = encoding
         self._texts: dict[Path, Text] = {}
 
     async def get(self, path: Path) -> Text:
         if path not in self._texts:
-            text = await anyio.to_thread.run_sync(read_text, path, MAX_TEXT_BYTES)
+            text = await anyio.to_thread.run_sync(self._read, path)
             self._texts[path] = Text(text or "", self._encoding)
         return self._texts[path]
+
+    def _read(self, path: Path) -> str | None:
+        real = paths.real(path)
+        return read_text(real, MAX_TEXT_BYTES) if real.is_relative_to(self._root) else None

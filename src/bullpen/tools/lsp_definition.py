@@ -27,7 +27,7 @@ class LspDefinitionParams(Struct, frozen=True):
 @tool("lsp_definition", DESCRIPTION, effects=False, task=True, lsp=True)
 async def lsp_definition(params: LspDefinitionParams, ctx: ToolContext) -> Outcome:
     symbol = await naming.locate(ctx, params.symbol, params.path, DEFINITION)
-    texts = Texts(symbol.client.encoding)
+    texts = Texts(ctx.lsp.root, symbol.client.encoding)
     blocks = [await _block(ctx, each, texts) for each in symbol.definitions[:MAX_SHOWN]]
     first = symbol.definitions[0]
     metadata: dict[str, Any] = {"file_path": str(first.path), "line": 0, "content": ""}

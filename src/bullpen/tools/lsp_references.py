@@ -37,7 +37,7 @@ async def lsp_references(params: LspReferencesParams, ctx: ToolContext) -> Outco
     by_file: dict[str, list[Location]] = {}
     for location in found:
         by_file.setdefault(naming.name_of(ctx, location.path), []).append(location)
-    texts = Texts(symbol.client.encoding)
+    texts = Texts(ctx.lsp.root, symbol.client.encoding)
     lines = [f"Found {_count(len(found), 'reference')} in {_count(len(by_file), 'file')}:"]
     left = MAX_SHOWN
     for name, locations in sorted(by_file.items()):

@@ -66,6 +66,10 @@ async def lsp_rename(params: LspRenameParams, ctx: ToolContext) -> Outcome:
 async def _change(path: Path, wanted: list[dict[str, Any]], encoding: Encoding, old: str) -> Change:
     """Positions are those of the text without its byte order mark."""
     text = await texts.load(path)
+    if not text.exists:
+        raise ToolFailed(
+            f"the language server wants to change {path}, which is not there; lsp_restart may help"
+        )
     mark = texts.BOM if text.content.startswith(texts.BOM) else ""
     after = edits.apply(text.content.removeprefix(mark), wanted, encoding, expects=old)
     return Change(text, mark + after)
