@@ -151,3 +151,20 @@ def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
     # Nobody else is held up by it.
     session = client.session()
     stream.completion(client.prompt(session, "hello"))
+
+
+def test_without_language_servers_there_are_no_tools_for_them(home: Bullpen) -> None:
+    options = {"disable_default_providers": True, "auto_lsp": False}
+    script = [{"when": "look", "calls": [call("lsp_symbols", file_path="a.txt")]}, {"say": "none"}]
+    home.config.mkdir()
+    (home.config / "bullpen.json").write_text(json.dumps(config(script, options=options)))
+    project = home.home / "projects" / "plain"
+    project.mkdir()
+    home.start()
+    client = home.attach(project)
+    stream = client.stream()
+    session = client.session()
+    stream.completion(client.prompt(session, "look"))
+    (result,) = [r for m in client.messages(session) for r in parts_of(m, "tool_result")]
+    assert result["content"].startswith("There is no tool 'lsp_symbols'. Available: agent, bash,")
+    assert "lsp_" not in result["content"].partition("Available")[2]

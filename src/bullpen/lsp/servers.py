@@ -39,6 +39,9 @@ MAX_TEXT_BYTES = 2 * 1024 * 1024
 
 RESTART_DELAY_S = 0.5
 
+ALL_S = 30.0
+"""For all files that are open, together."""
+
 LOOK_S = 1.0
 """How long somebody waits until servers have been told what became of other files. It is told them all the same, later."""
 
@@ -195,7 +198,8 @@ class LspServers:
 
     async def after_change(self, path: Path, before: Mapping[str, Baseline]) -> str:
         """What a change of a file did, in words; waits a moment for running servers. Empty without any."""
-        found, silent = await self._hear(path, self._waits.change, looks=True)
+        await self._tell_of_others()
+        found, silent = await self._hear(path, self._waits.change)
         real = paths.real(path)
         text = await self._text(real) if found else None
         return wording.after_change(real, self.root, text or "", before, found, silent)
@@ -207,16 +211,19 @@ class LspServers:
 
     async def complaints(self, path: Path | None) -> str:
         """All complaints. A file is checked anew; without one, all that is open is. Raises `ToolFailed`."""
-        silent: set[str] = set()
-        for each in [path] if path is not None else self._open_files():
-            servers = await self._wanted(each)
-            if not servers and path is not None:
-                raise ToolFailed(self._nobody(path))
+        if path is not None:
+            servers = await self._wanted(path)
             troubles = [await self._trouble(server) for server in servers]
-            if troubles and all(troubles):
-                raise ToolFailed("; ".join(troubles))
-            _, late = await self._hear(each, self._waits.ask, looks=True, anew=True)
-            silent.update(late)
+            if all(troubles):
+                raise ToolFailed("; ".join(troubles) or self._nobody(path))
+        await self._tell_of_others()
+        silent: set[str] = set()
+        with anyio.move_on_after(ALL_S) as scope:
+            for each in [path] if path is not None else self._open_files():
+                _, late = await self._hear(each, self._waits.ask, anew=True)
+                silent.update(late)
+        if scope.cancelled_caught:
+            silent.update(server.name for server in self._servers.values() if server.client is not None)
         found = diagnostics.merged(checking.complaints_of(client) for client in self._clients())
         return wording.in_full(path and paths.real(path), self.root, found, sorted(silent))
 
@@ -228,8 +235,7 @@ class LspServers:
             raise ToolFailed(f"{path} is no text file, or too large for a language server")
         servers = await self._wanted(path)
         failures = [trouble for server in servers if (trouble := await self._trouble(server))]
-        with anyio.move_on_after(LOOK_S):
-            await self._look()
+        await self._tell_of_others()
         for server in servers:
             if server.client is not None and server.client.can(method):
                 document = server.client.documents.tell(uri_of(real), language_of(real.name), text)
@@ -262,18 +268,14 @@ class LspServers:
         return await anyio.to_thread.run_sync(read_text, real, MAX_TEXT_BYTES)
 
     async def _hear(
-        self, path: Path, patience: Patience, *, looks: bool = False, anew: bool = False
+        self, path: Path, patience: Patience, *, anew: bool = False
     ) -> tuple[dict[str, Found], list[str]]:
-        """What each server says of a file, and the names of those that did not answer in time. `looks` tells them first
-        what became of other files."""
+        """What each server says of a file, and the names of those that did not answer in time."""
         servers = await self._wanted(path)
         real = paths.real(path)
         text = await self._text(real) if servers else None
         if text is None:
             return {}, []
-        if looks:
-            with anyio.move_on_after(LOOK_S):
-                await self._look()
         found: dict[str, Found] = {}
         silent: list[str] = []
 
@@ -367,6 +369,12 @@ class LspServers:
         except LanguageServerFailed as exc:
             return str(exc)
         return ""
+
+    async def _tell_of_others(self) -> None:
+        """Wait until running servers know what became of other files, but not for long."""
+        if self._clients():
+            with anyio.move_on_after(LOOK_S):
+                await self._look()
 
     async def _look_around(self) -> None:
         """Tell servers what became of files since the last look; those that are open are read anew."""
