@@ -155,7 +155,10 @@ def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
 
 def test_without_language_servers_there_are_no_tools_for_them(home: Bullpen) -> None:
     options = {"disable_default_providers": True, "auto_lsp": False}
-    script = [{"when": "look", "calls": [call("lsp_symbols", file_path="a.txt")]}, {"say": "none"}]
+    script: list[dict[str, Any]] = [
+        {"when": "look", "calls": [call("lsp_symbols", file_path="a.txt")]},
+        {"say": "none"},
+    ]
     home.config.mkdir()
     (home.config / "bullpen.json").write_text(json.dumps(config(script, options=options)))
     project = home.home / "projects" / "plain"

@@ -116,13 +116,13 @@ def known(directory: str, as_json: bool) -> int:
 
     from bullpen.errors import LanguageServerFailed
     from bullpen.lsp import plan
-    from bullpen.lsp.known import KNOWN, starts
+    from bullpen.lsp.known import starts
 
     root = Path(directory_of(directory))
     rows: list[dict[str, Any]] = []
-    for each in KNOWN:
+    for each, mine in plan.catalogue(trusted=False):
         try:
-            plan.launch(plan.from_catalogue(each, trusted=False), root, os.environ)
+            plan.launch(mine, root, os.environ)
             is_installed = True
         except LanguageServerFailed:
             is_installed = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
@@ -84,6 +85,12 @@ def configured(name: str, entry: LspServer, *, trusted: bool) -> Plan:
 def unusable(name: str, problem: str) -> Plan:
     """The plan of an entry that cannot be read; it holds the place of a known server of that name."""
     return structs.replace(configured(name, LspServer(), trusted=False), problem=problem)
+
+
+@functools.cache
+def catalogue(*, trusted: bool) -> tuple[tuple[Known, Plan], ...]:
+    """All known servers with their plans, which every view of a file is held against."""
+    return tuple((model, from_catalogue(model, trusted=trusted)) for model in known.KNOWN)
 
 
 def from_catalogue(model: Known, *, trusted: bool) -> Plan:

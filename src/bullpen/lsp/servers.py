@@ -23,7 +23,7 @@ from bullpen.lsp.checking import Baseline, Patience
 from bullpen.lsp.client import Client
 from bullpen.lsp.diagnostics import Found
 from bullpen.lsp.documents import DELETED, Document, path_of, read_text, uri_of
-from bullpen.lsp.known import KNOWN, is_source, language_of
+from bullpen.lsp.known import is_source, language_of
 from bullpen.lsp.plan import Plan
 from bullpen.lsp.scan import Scan
 from bullpen.lsp.server import AGAIN_S, ERROR, READY, STARTING, Server, Surroundings
@@ -253,7 +253,7 @@ class LspServers:
     def serves(self, path: Path) -> bool:
         """Whether any server that there is, or could be, is for files of this name."""
         plans = [server.plan for server in self._servers.values() if not server.plan.disabled]
-        plans += [plan.from_catalogue(each, trusted=False) for each in KNOWN] if self._following.auto else []
+        plans += [mine for _, mine in plan.catalogue(trusted=False)] if self._following.auto else []
         return any(each.knows(path) for each in plans)
 
     # Inside
@@ -329,8 +329,7 @@ class LspServers:
             if not each.disabled and each.knows(path) and each.belongs(self.root)
         ]
         served = {each.family for each in fitting}
-        for model in KNOWN if following.auto else ():
-            mine = plan.from_catalogue(model, trusted=following.trusted)
+        for model, mine in plan.catalogue(trusted=following.trusted) if following.auto else ():
             if model.is_generic or model.name in following.plans or model.family in served:
                 continue
             if not mine.knows(path):
@@ -402,7 +401,7 @@ class LspServers:
             return f"{path} lies outside the workspace; language servers only know what is in it"
         if not self._following.auto:
             return f"no language server is configured for {path.name}, and options.auto_lsp is off"
-        able = [model for model in KNOWN if plan.from_catalogue(model, trusted=False).knows(path)]
+        able = [model for model, mine in plan.catalogue(trusted=False) if mine.knows(path)]
         waiting = [m.name for m in able if m.runs_project_code and not self._following.trusted]
         hint = f"; to get one: {able[0].install}" if able else ""
         if waiting:
