@@ -127,6 +127,17 @@ class Undo(Section, frozen=True, kw_only=True):
     ] = 500 << 20
 
 
+class CommandLimits(Section, frozen=True, kw_only=True):
+    """What one shell command and all that it starts may take; 0 is no limit."""
+
+    processes: Annotated[int, Meta(ge=0), restricts("Processes of one command.")] = 256
+    memory_mb: Annotated[int, Meta(ge=0), restricts("Memory of one command, in MiB.")] = 2048
+    open_files: Annotated[int, Meta(ge=0), restricts("Open files of each of its processes.")] = 1024
+    file_mb: Annotated[int, Meta(ge=0), restricts("The largest file it may write, in MiB.")] = 1024
+    cpu: Annotated[Duration, restricts("Time of a processor for each of its processes.", span=True)] = 0
+    time: Annotated[Duration, restricts("How long it may take, in the background too.", span=True)] = 0
+
+
 class Options(Section, frozen=True, kw_only=True):
     context_paths: Annotated[
         tuple[str, ...],
@@ -175,6 +186,9 @@ class Options(Section, frozen=True, kw_only=True):
     budget: Annotated[BudgetLimits, says("What may be spent.")] = BudgetLimits()
     turn_limits: Annotated[TurnLimits, says("How long one turn may go on by itself.")] = TurnLimits()
     undo: Annotated[Undo, says("What is kept for undo.")] = Undo()
+    command_limits: Annotated[CommandLimits, says("What one shell command may take; 0 is no limit.")] = (
+        CommandLimits()
+    )
 
 
 class LsLimits(Section, frozen=True, kw_only=True):

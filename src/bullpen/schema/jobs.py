@@ -6,7 +6,8 @@ from bullpen.schema.wire import Wire
 
 
 class Job(Wire, frozen=True, kw_only=True):
-    """A background job. `exit_code` counts once it is not running. Times are seconds since the epoch."""
+    """A background job. `exit_code` counts once it is not running; `limit` says which limit ended it. Times are seconds
+    since the epoch."""
 
     id: str
     session_id: str
@@ -15,6 +16,7 @@ class Job(Wire, frozen=True, kw_only=True):
     working_dir: str
     running: bool
     exit_code: int = 0
+    limit: str = ""
     output_bytes: int = 0
     started_at: float
     ended_at: float = 0

@@ -8,6 +8,7 @@ call. Finished jobs stay readable until JOBS_FINISHED newer ones have finished. 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ import anyio
 
 from bullpen.errors import JobNotFound, ToolFailed
 from bullpen.system import ripgrep
+from bullpen.system.limits import USUAL_LIMITS, Limits
 from bullpen.system.processes import Process, Processes, shell, shell_argv
 from bullpen.system.ripgrep import Findings
 from bullpen.system.spool import Tape
@@ -81,6 +83,11 @@ class ShellJob:
         return self._process.exit_code
 
     @property
+    def broke_limit(self) -> str:
+        """The limit that it was ended for, in words."""
+        return self._process.broke_limit
+
+    @property
     def last_directory(self) -> str:
         """Where the shell was at its end; where it began when that is not known."""
         return self._process.last_directory or self.working_dir
@@ -101,7 +108,7 @@ def _ignore(job: ShellJob) -> None:
 
 
 class Jobs:
-    """Starts commands with the environment as it is then. `close` ends them all and takes no new ones. `on_change` hears
+    """Starts commands with the environment and the limits as they are then. `close` ends them all and takes no new ones. `on_change` hears
     of every background job that begins, ends or is forgotten."""
 
     def __init__(
@@ -109,10 +116,12 @@ class Jobs:
         env: Mapping[str, str],
         processes: Processes,
         *,
+        limits: Callable[[], Limits] = lambda: USUAL_LIMITS,
         on_change: Callable[[ShellJob], None] = _ignore,
     ) -> None:
         self._env = env
         self._processes = processes
+        self._limits = limits
         self._on_change = on_change
         self._count = 0
         self._started: set[ShellJob] = set()
@@ -123,18 +132,29 @@ class Jobs:
     def of(self, owner: Owner) -> OwnJobs:
         return OwnJobs(self, owner)
 
-    async def start(self, command: str, *, cwd: Path, description: str, owner: Owner = NOBODY) -> ShellJob:
-        """Raises `ToolFailed` when the command cannot be started at all."""
+    async def start(
+        self, command: str, *, cwd: Path, description: str, owner: Owner = NOBODY, time_s: float = 0
+    ) -> ShellJob:
+        """Raises `ToolFailed` when the command cannot be started at all. `time_s` is how long it may take, 0 as long as the
+        configuration allows."""
         if self._closed:
             raise ToolFailed("the workspace is closing; no more commands are started")
         self._count += 1
         job_id = f"{self._count:03X}"
         tape = Tape()
+        limits = self._limits()
+        if time_s:
+            limits = limits._replace(time_s=min(time_s, limits.time_s or time_s))
         # PWD keeps the name by which the workspace was opened; a shell drops it where it is not true.
         env = {**self._env, "PWD": str(cwd)}
         try:
             process = await self._processes.start(
-                shell_argv(command), cwd=cwd, env=env, tape=tape, tells_place=shell().endswith("/bash")
+                shell_argv(command),
+                cwd=cwd,
+                env=env,
+                tape=tape,
+                tells_place=sys.platform == "linux" and shell().endswith("/bash"),
+                limits=limits,
             )
         except OSError as exc:
             raise ToolFailed(f"the command could not be started in {cwd}: {exc.strerror or exc}") from exc
@@ -219,8 +239,10 @@ class OwnJobs:
         self.keep = jobs.keep
         self.forget = jobs.forget
 
-    async def start(self, command: str, *, cwd: Path, description: str) -> ShellJob:
-        return await self._jobs.start(command, cwd=cwd, description=description, owner=self._owner)
+    async def start(self, command: str, *, cwd: Path, description: str, time_s: float = 0) -> ShellJob:
+        return await self._jobs.start(
+            command, cwd=cwd, description=description, owner=self._owner, time_s=time_s
+        )
 
     def get(self, job_id: str) -> ShellJob | None:
         job = self._jobs.get(job_id)

@@ -12,8 +12,9 @@ The launcher itself only forks keepers. It is small and has one thread, hence fo
 server is neither. On the socket FD it gets one byte and four descriptors per command: standard input, output
 and error, and the keeper's line to the server. On that line the keeper gets the order (four bytes of length,
 then the JSON of `Order`), and says, a JSON line each, `{"pid": n}` or `{"error": [errno, text]}`, later
-`{"exit": code, "cwd": directory}`. The line closes when the last process is gone. When the server closes its
-side, or dies, the keeper ends everything: TERM, after GRACE_S KILL.
+`{"over": limit}` when it ends the command for that, and `{"exit": code, "cwd": directory}`. The line closes when
+the last process is gone. When the server closes its side, or dies, the keeper ends everything: TERM, after GRACE_S
+KILL.
 
 Elsewhere than on Linux there are no subreapers; there the keeper can only end the command's process group.
 """
@@ -33,6 +34,8 @@ import sys
 import time
 from typing import NamedTuple, NoReturn
 
+from bullpen.system.cgroups import Groups
+from bullpen.system.limits import NICENESS, NO_LIMITS, Limits, Watch, hold
 from bullpen.system.trees import Tree
 
 GRACE_S = 2.0
@@ -49,17 +52,18 @@ PR_SET_CHILD_SUBREAPER = 36
 RESET = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
 """Python or whoever started the server may ignore these; a command starts with none ignored."""
 
-BEGIN_FD, PLACE_FD = 988, 989
+BEGIN_FD, PLACE_FD = 198, 199
 """Where bash finds what it does before the command, and where it says at its end in which directory it is. Numbers
 that no script uses for itself."""
 
-BEGIN = (
-    f"unset BASH_ENV; exec {BEGIN_FD}<&-; trap '{{ builtin pwd >&{PLACE_FD}; }} 2>/dev/null' EXIT\n".encode()
-)
+BEGIN = f"unset BASH_ENV; exec {BEGIN_FD}<&-; trap 'builtin pwd 2>&- >&{PLACE_FD}' EXIT\n".encode()
 """Read by bash as its start file, so that neither the text of the command nor its line numbers change. A command that
 replaces the shell or sets an EXIT trap of its own says no directory, and is told to have stayed where it began."""
 
 PLACE_BYTES = 8192
+
+PRIORITY = -10
+"""Keepers have to look and kill while a command takes all there is. Only root may have this."""
 
 
 class Order(NamedTuple):
@@ -68,16 +72,34 @@ class Order(NamedTuple):
     argv: list[str]
     cwd: str
     env: dict[str, str]
+    limits: Limits = NO_LIMITS
     tells_place: bool = False
     """Whether bash is to say where it was at its end."""
+
+    @classmethod
+    def read(cls, body: bytes) -> Order:
+        argv, cwd, env, limits, tells_place = json.loads(body)
+        return cls(argv, cwd, env, Limits(*limits), tells_place)
+
+
+class Common(NamedTuple):
+    """What all commands have in common. `begin` is bash's start file."""
+
+    groups: Groups
+    niceness: int
+    begin: int
 
 
 def main() -> None:
     door = socket.socket(fileno=int(sys.argv[1]))
     door.set_inheritable(False)
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, min(usual, PRIORITY))
     _become_subreaper()
+    groups = Groups([]) if "no-groups" in sys.argv[2:] else Groups.find(os.getppid())
     gc.freeze()
-    Launcher(door).run()
+    Launcher(door, Common(groups, usual + NICENESS, _start_file())).run()
 
 
 class Wake:
@@ -105,11 +127,14 @@ class Wake:
 class Launcher:
     """Forks keepers, and sees to what a keeper leaves that was killed."""
 
-    def __init__(self, door: socket.socket) -> None:
+    def __init__(self, door: socket.socket, common: Common) -> None:
         self._door = door
+        self._common = common
         self._wake = Wake()
         self._keepers: set[int] = set()
         self._has_strays = False
+        self._left: list[str] = []
+        """The groups of killed keepers."""
 
     def run(self) -> None:
         while True:
@@ -137,11 +162,13 @@ class Launcher:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGCONT)
                     continue
-                # One that ended by itself has ended all it had before.
-                self._has_strays |= pid in self._keepers and os.WIFSIGNALED(status)
+                if pid in self._keepers and os.WIFSIGNALED(status):
+                    # One that ended by itself has ended all it had, and its group, before.
+                    self._has_strays = True
+                    self._left.append(_group_name(pid))
                 self._keepers.discard(pid)
         except ChildProcessError:
-            self._has_strays = False
+            self._forget_strays()
             return False
         if self._has_strays:
             self._end_strays()
@@ -153,11 +180,18 @@ class Launcher:
         strays = [
             pid for pid, place in found.items() if place.parent == os.getpid() and pid not in self._keepers
         ]
-        self._has_strays = bool(strays)
         for pid in strays:
             Tree(pid).kill()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if not strays:
+            self._forget_strays()
+
+    def _forget_strays(self) -> None:
+        self._has_strays = False
+        for name in self._left:
+            self._common.groups.sweep(name)
+        self._left = []
 
     def _fork_keeper(self, fds: list[int]) -> None:
         """A failed fork closes the keeper's line, which tells the server."""
@@ -171,7 +205,7 @@ class Launcher:
             self._door.close()
             self._wake.close()
             try:
-                Keeper(socket.socket(fileno=fds[3])).run(fds[:3])
+                Keeper(socket.socket(fileno=fds[3]), self._common).run(fds[:3])
             finally:
                 os._exit(0)
         if pid > 0:
@@ -183,11 +217,14 @@ class Launcher:
 class Keeper:
     """Parent of one command and of all that it abandons."""
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, line: socket.socket, common: Common) -> None:
         self._line = line
+        self._groups, self._niceness, self._begin = common
         self._pid = 0
         self._place = -1
         self._wake = Wake()
+        self._watch: Watch | None = None
+        self._over = ""
 
     def run(self, streams: list[int]) -> None:
         _become_subreaper()
@@ -195,31 +232,44 @@ class Keeper:
         if order is None:
             return
         try:
-            begin = self._open_place() if order.tells_place else -1
-            self._pid = _start(order, [*streams, begin, self._place])
+            if order.tells_place:
+                self._open_place()
+            self._pid = _start(order, [*streams, self._begin, self._place], self._niceness)
         except OSError as exc:
             self._say({"error": [exc.errno, exc.strerror]})
             return
         for fd in streams:
             os.close(fd)
         self._say({"pid": self._pid})
+        self._watch = Watch(os.getpid(), order.limits, self._groups, _group_name(os.getpid()))
+        self._keep(self._watch)
+        self._watch.close()
+
+    def _keep(self, watch: Watch) -> None:
+        """Until nothing of the command is left."""
         while self._has_children():
-            ready, _, _ = select.select([self._line.fileno(), self._wake.fd], [], [])
+            ready, _, _ = select.select([self._line.fileno(), self._wake.fd], [], [], watch.pause())
             if self._line.fileno() in ready:
                 self._end_all(GRACE_S)
                 return
             self._wake.clear()
+            if over := watch.over():
+                self._say_over(over)
+                self._end_all(GRACE_S if over == "time" else 0.0)
+                return
 
-    def _open_place(self) -> int:
-        """Have a file in which bash can leave a note, and no more than that; gives back its start file."""
+    def _say_over(self, over: str) -> None:
+        if over and not self._over:
+            self._over = over
+            self._say({"over": over})
+
+    def _open_place(self) -> None:
+        """Have a file in which bash can leave a note, and no more than that."""
         self._place = os.memfd_create("place", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self._place, PLACE_BYTES)
         fcntl.fcntl(
             self._place, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
         )
-        begin = os.memfd_create("begin", os.MFD_CLOEXEC)
-        os.write(begin, BEGIN)
-        return begin
 
     def _read_place(self) -> str:
         """What bash has left there, if it is one whole line with a path."""
@@ -230,7 +280,7 @@ class Keeper:
     def _read_order(self) -> Order | None:
         size = self._read_exactly(4)
         body = self._read_exactly(int.from_bytes(size, "big")) if size else b""
-        return Order(*json.loads(body)) if body else None
+        return Order.read(body) if body else None
 
     def _read_exactly(self, size: int) -> bytes:
         """Nothing at all when the server hung up in the middle."""
@@ -256,6 +306,9 @@ class Keeper:
                 if pid == 0:
                     return True
                 if pid == self._pid:
+                    if status and self._watch is not None:
+                        # A limit may have ended it before anybody looked.
+                        self._say_over(self._watch.held())
                     self._say({"exit": os.waitstatus_to_exitcode(status), "cwd": self._read_place()})
         except ChildProcessError:
             return False
@@ -289,12 +342,30 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _start(order: Order, fds: list[int]) -> int:
+def _start_file() -> int:
+    if sys.platform != "linux":
+        return -1
+    file = os.memfd_create("begin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(file, BEGIN)
+    fcntl.fcntl(
+        file,
+        fcntl.F_ADD_SEALS,
+        fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL,
+    )
+    return file
+
+
+def _group_name(keeper: int) -> str:
+    """Of the launcher and the keeper."""
+    return f"{os.getppid() if os.getpid() == keeper else os.getpid()}-{keeper}"
+
+
+def _start(order: Order, fds: list[int], niceness: int) -> int:
     """The pid of the command, in a session of its own. Raises OSError when it cannot be started."""
     problem, report = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(order, fds, report)
+        _become(order, fds, report, niceness)
     os.close(report)
     told = os.read(problem, 4096)
     os.close(problem)
@@ -305,17 +376,21 @@ def _start(order: Order, fds: list[int]) -> int:
     return pid
 
 
-def _become(order: Order, fds: list[int], report: int) -> NoReturn:
-    """Whatever fails on the way, the command does not run."""
+def _become(order: Order, fds: list[int], report: int, niceness: int) -> NoReturn:
+    """Whatever fails on the way, the command does not run: a limit that cannot be set is no detail."""
     try:
         os.setsid()
         for number in RESET:
             signal.signal(number, signal.SIG_DFL)
-        for target, fd in zip((0, 1, 2, BEGIN_FD, PLACE_FD), fds, strict=True):
-            if fd >= 0:
-                os.dup2(fd, target)
-        env = {**order.env, "BASH_ENV": f"/dev/fd/{BEGIN_FD}"} if order.tells_place else order.env
+        env = order.env
+        for target, fd in enumerate(fds[:3]):
+            os.dup2(fd, target)
+        if order.tells_place:
+            env = {**env, "BASH_ENV": f"/dev/fd/{BEGIN_FD}"}
+            os.dup2(fds[3], BEGIN_FD)
+            os.dup2(fds[4], PLACE_FD)
         os.chdir(order.cwd)
+        hold(order.limits, niceness)
         os.execve(order.argv[0], order.argv, env)
     except OSError as exc:
         os.write(report, json.dumps([exc.errno, exc.strerror]).encode())

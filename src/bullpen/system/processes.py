@@ -31,6 +31,7 @@ from typing import Any
 
 import anyio
 
+from bullpen.system.limits import NO_LIMITS, Limits, describe
 from bullpen.system.spool import Spool, Tape
 from bullpen.system.tally import Tally
 
@@ -56,7 +57,10 @@ class Process:
         tally: Tally,
         stdout: Spool,
         tape: Tape | None,
+        limits: Limits,
     ) -> None:
+        self._limits = limits
+        self._over = ""
         self._loop = asyncio.get_running_loop()
         self._line = line
         self._words = bytearray()
@@ -86,6 +90,13 @@ class Process:
     def gone(self) -> bool:
         """Whether the command and all it started have ended."""
         return self._gone.is_set()
+
+    @property
+    def broke_limit(self) -> str:
+        """The limit that the command was ended for, in words; nothing when it was none."""
+        by_signal = {128 + signal.SIGXFSZ: "file", 128 + signal.SIGXCPU: "cpu"}
+        over = self._over or by_signal.get(self.exit_code or 0, "")
+        return describe(over, self._limits) if over else ""
 
     async def wait(self) -> None:
         """Until the command itself has ended and what it wrote has been read."""
@@ -142,6 +153,9 @@ class Process:
             case {"exit": int(code), "cwd": str(place)}:
                 self.last_directory = place
                 self._exit(code if code >= 0 else 128 - code)
+            case {"over": str(limit)}:
+                self._over = limit
+                self._tally["commands_over_limit"] += 1
             case {"error": [number, text]}:
                 self._problem = OSError(number, text)
 
@@ -220,9 +234,11 @@ class _Drain:
 
 
 class Processes:
-    """Starts commands for one owner, and ends all of them at the end of its `async with`."""
+    """Starts commands for one owner, and ends all of them at the end of its `async with`. Limits are held by control groups
+    where there are some, unless `use_groups` says otherwise."""
 
-    def __init__(self, tally: Tally | None = None) -> None:
+    def __init__(self, tally: Tally | None = None, *, use_groups: bool = True) -> None:
+        self._use_groups = use_groups
         self._tally = Tally() if tally is None else tally
         self._tally.gauges["commands"] = lambda: len(self._live)
         self._lock = anyio.Lock()
@@ -249,6 +265,7 @@ class Processes:
         stdout: Spool | int | None = None,
         tape: Tape | None = None,
         tells_place: bool = False,
+        limits: Limits = NO_LIMITS,
     ) -> Process:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
 
@@ -260,8 +277,8 @@ class Processes:
         """
         if any("\0" in word for word in (*argv, str(cwd), *env.keys(), *env.values())):
             raise OSError(errno.EINVAL, "a command cannot hold a NUL byte")
-        process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout, tape)
-        await process.begin([list(argv), str(cwd), dict(env), tells_place])
+        process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout, tape, limits)
+        await process.begin([list(argv), str(cwd), dict(env), limits, tells_place])
         return process
 
     async def warm(self) -> None:
@@ -278,12 +295,14 @@ class Processes:
             async with self._lock:
                 await self._dismiss()
 
-    async def _ask_for_one(self, stdin: bytes | int, stdout: Spool | int, tape: Tape | None) -> Process:
+    async def _ask_for_one(
+        self, stdin: bytes | int, stdout: Spool | int, tape: Tape | None, limits: Limits
+    ) -> Process:
         """Hand descriptors to the launcher; one that died is replaced once."""
         for last in (False, True):
             door = await self._open_door()
             try:
-                return self._hand_over(door, stdin, stdout, tape)
+                return self._hand_over(door, stdin, stdout, tape, limits)
             except (BrokenPipeError, ConnectionResetError):
                 if last:
                     raise
@@ -292,7 +311,12 @@ class Processes:
         raise AssertionError("unreachable")
 
     def _hand_over(
-        self, door: socket.socket, stdin: bytes | int, stdout: Spool | int, tape: Tape | None
+        self,
+        door: socket.socket,
+        stdin: bytes | int,
+        stdout: Spool | int,
+        tape: Tape | None,
+        limits: Limits,
     ) -> Process:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             out = None
@@ -315,7 +339,7 @@ class Processes:
             ours.pop_all()
         self._keep_awake()
         kept = Spool() if isinstance(stdout, int) else stdout
-        process = Process(line, (out, err), self._live.discard, self._tally, kept, tape)
+        process = Process(line, (out, err), self._live.discard, self._tally, kept, tape, limits)
         self._live.add(process)
         return process
 
@@ -325,7 +349,7 @@ class Processes:
                 raise OSError("no more commands are started here")
             if self._door is not None:
                 return self._door
-            door, self._launcher = await anyio.to_thread.run_sync(_start_launcher)
+            door, self._launcher = await anyio.to_thread.run_sync(_start_launcher, self._use_groups)
             self._door = door
             return door
 
@@ -358,11 +382,12 @@ def shell_argv(command: str) -> tuple[str, ...]:
     return (shell(), "-c", "--", command)
 
 
-def _start_launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _start_launcher(use_groups: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair()
+    words = [str(Path(__file__).parents[2]), str(theirs.fileno()), *([] if use_groups else ["no-groups"])]
     with theirs:
         launcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", LAUNCH, str(Path(__file__).parents[2]), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", "-c", LAUNCH, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -101,6 +101,11 @@ class Job(Protocol):
     @property
     def exit_code(self) -> int | None: ...
     @property
+    def broke_limit(self) -> str:
+        """The limit it was ended for, in words; else nothing."""
+        ...
+
+    @property
     def last_directory(self) -> str:
         """Where the shell was at its end."""
         ...
@@ -118,7 +123,10 @@ class Job(Protocol):
 class Jobs(Protocol):
     """The shell commands of the session whose turn this is."""
 
-    async def start(self, command: str, *, cwd: Path, description: str) -> Job: ...
+    async def start(self, command: str, *, cwd: Path, description: str, time_s: float = 0) -> Job:
+        """`time_s` is how long it may take, 0 as long as the configuration allows."""
+        ...
+
     async def search(
         self, arguments: Sequence[str], *, directory: Path, limit_bytes: int, timeout_s: float
     ) -> Findings:

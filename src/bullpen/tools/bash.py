@@ -37,7 +37,7 @@ programs from asking.
 A command still running after `auto_background_after` seconds becomes a background job; its id is in the result. Start \
 servers and watchers with `run_in_background`, read them with `job_output`, end them with `job_kill`. Do not use `&` for this. \
 You are prompted when a background job has ended, so there is no need to wait for it or to ask again and again; `wake: false` \
-turns that off.
+turns that off. With `timeout` the command and everything it started is ended after so many seconds.
 
 Standard output comes first, then standard error, then the exit code if it is not 0. Long output is cut in the middle. To \
 read, list or write files prefer the tools made for that. Commands other than plain reads are shown to the user for \
@@ -52,6 +52,9 @@ class BashParams(Struct, frozen=True):
     auto_background_after: Annotated[
         int, Meta(description="Seconds to wait before it becomes a background job. Default 60, at most 600.")
     ] = DEFAULT_PATIENCE_S
+    timeout: Annotated[
+        int, Meta(description="Seconds after which it is ended, in the background too. Default: never.", ge=0)
+    ] = 0
     wake: Annotated[bool, Meta(description="Prompt you when it ends as a background job. Default true.")] = (
         True
     )
@@ -73,7 +76,9 @@ async def bash(params: BashParams, ctx: ToolContext) -> Outcome:
         reach=Reach(command=params.command, paths=(directory,), is_read=is_read),
     )
     started_at = time.time()
-    job = await ctx.jobs.start(params.command, cwd=directory, description=params.description)
+    job = await ctx.jobs.start(
+        params.command, cwd=directory, description=params.description, time_s=params.timeout
+    )
     try:
         is_background = await _wait(job, params, ctx)
     except BaseException:

@@ -22,12 +22,18 @@ def report_of(job: Job) -> Report:
     is_cut = parts != streams
     if job.exit_code:
         parts.append(f"Exit code {job.exit_code}")
+    if job.broke_limit:
+        parts.append(f"Ended with all that it had started, because it {job.broke_limit}.")
     return Report("\n".join(part for part in parts if part), is_cut)
 
 
 def state_of(job: Job) -> str:
     """Whether it runs, or how it ended, in a few words."""
-    return f"ended, exit code {job.exit_code}" if job.done else "running"
+    if not job.done:
+        return "running"
+    return f"ended, exit code {job.exit_code}" + (
+        f", because it {job.broke_limit}" if job.broke_limit else ""
+    )
 
 
 def shorten(text: str, limit: int = MAX_CHARACTERS) -> str:

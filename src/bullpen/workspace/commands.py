@@ -1,4 +1,5 @@
-"""The background jobs of a workspace, for clients and for the agents that started them.
+"""The shell commands of a workspace: their limits as the configuration has them, and background jobs for clients and for
+the agents that started them.
 
 Jobs live as long as the server does, hence their events are not kept: whoever comes back asks for the list.
 """
@@ -11,11 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping
 import anyio
 from anyio.abc import TaskGroup
 
+from bullpen.config.shape import Options
+from bullpen.config.spans import seconds
 from bullpen.errors import BullpenError
 from bullpen.schema.events import Action
 from bullpen.schema.jobs import Job, JobOutput
 from bullpen.schema.wire import Wire
 from bullpen.system.jobs import Jobs, Owner, ShellJob
+from bullpen.system.limits import Limits
 from bullpen.system.processes import Processes
 
 OUTPUT_BYTES = 256 * 1024
@@ -35,16 +39,18 @@ class Commands:
         env: Mapping[str, str],
         processes: Processes,
         *,
+        options: Callable[[], Options],
         announce: Callable[[Wire, Action], None],
         tell: Callable[[Owner, str], Awaitable[None]],
         tasks: TaskGroup,
     ) -> None:
+        self._options = options
         self._announce = announce
         self._tell = tell
         self._tasks = tasks
         self._telling = 0
         """Ended jobs of which an agent is being told."""
-        self.jobs = Jobs(env, processes, on_change=self._job_changed)
+        self.jobs = Jobs(env, processes, limits=self._limits, on_change=self._job_changed)
 
     @property
     def has_work(self) -> bool:
@@ -82,6 +88,17 @@ class Commands:
         for job in self.jobs.all(session_id):
             self.jobs.forget(job.id)
 
+    def _limits(self) -> Limits:
+        said = self._options().command_limits
+        return Limits(
+            processes=said.processes,
+            memory_bytes=said.memory_mb << 20,
+            open_files=said.open_files,
+            file_bytes=said.file_mb << 20,
+            cpu_s=seconds(said.cpu),
+            time_s=seconds(said.time),
+        )
+
     def _job_changed(self, job: ShellJob) -> None:
         """Show everybody, and tell the agent of an end that it has not seen."""
         if self.jobs.get(job.id) is not job:
@@ -95,8 +112,9 @@ class Commands:
 
     async def _tell_agent(self, job: ShellJob) -> None:
         what = job.description or " ".join(job.command.split())[:TOLD_CHARACTERS]
+        limit = f" It was ended because it {job.broke_limit}." if job.broke_limit else ""
         notice = (
-            f"[Background job {job.id} ({what}) has ended with exit code {job.exit_code}. "
+            f"[Background job {job.id} ({what}) has ended with exit code {job.exit_code}.{limit} "
             "job_output shows what it printed.]"
         )
         try:
@@ -116,6 +134,7 @@ def _shown(job: ShellJob) -> Job:
         working_dir=job.working_dir,
         running=not job.done,
         exit_code=job.exit_code or 0,
+        limit=job.broke_limit,
         output_bytes=job.tape.total,
         started_at=job.started_at,
         ended_at=job.ended_at,

@@ -178,6 +178,7 @@ class Workspace(Records):
         self.commands = Commands(
             self._tool_env,
             surroundings.processes,
+            options=lambda: self._configuration.settings.options,
             announce=self._announce,
             tell=self._tell_agent,
             tasks=tasks,
