@@ -196,6 +196,16 @@ async def test_two_terminals_and_curl_share_everything(
     await ben.until("ana › please build it", "✓ made", "It is built.")
     assert (home / "project" / "out.txt").read_text() == "made\n"
 
+    ben.type("/changes")
+    await ben.until("“please build it”  1 created; out.txt")
+    ben.type("/undo")
+    await ben.until("undid turn 1: 1 path (/redo takes it back)")
+    await ana.until("[I undid what an earlier turn changed in these files")
+    assert not (home / "project" / "out.txt").exists()
+    ben.type("/redo")
+    await ben.until("redid turn 1: 1 path (/undo 1 takes it back)")
+    assert (home / "project" / "out.txt").read_text() == "made\n"
+
     ben.type("go slow")
     await ana.until("word3 ")
     ana.type("hello from the queue")

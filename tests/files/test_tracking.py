@@ -186,7 +186,7 @@ async def test_the_oldest_is_dropped_when_there_is_no_more_room(tmp_path: Path) 
 async def test_contents_are_for_this_user_alone_and_outside_of_the_project(yard: Yard) -> None:
     yard.put("a", "1\n")
     await yard.command(1, lambda: yard.put("a", "2\n"))
-    kept = yard.store.directory / "workspaces"
+    kept = yard.store.directory / "undo"
     files = [place for place in kept.rglob("*") if place.is_file()]
     assert files
     assert {place.stat().st_mode & 0o777 for place in files} == {0o600}
@@ -232,4 +232,4 @@ async def test_switched_off_nothing_is_kept(tmp_path: Path) -> None:
         yard.tracking._limits = lambda: None
         yard.put("a", "1\n")
         assert await yard.tracking.before(NewSet(SESSION, 1, "call", "c"), None) is None
-        assert not (yard.store.directory / "workspaces").exists()
+        assert not (yard.store.directory / "undo").exists()

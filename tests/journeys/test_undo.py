@@ -98,6 +98,17 @@ def test_a_turn_is_looked_at_undone_in_parts_and_as_a_whole_and_redone(bullpen: 
     assert (spent.returncode, spent.stdout, spent.stderr) == (1, "", "bullpen: there is nothing to redo\n")
 
 
+def test_talk_and_reads_cost_nothing(bullpen: Bullpen) -> None:
+    """Nothing is looked at, and nothing kept, before a call that may change something."""
+    look = {"description": "look", "command": "ls | sort"}
+    client = bullpen.attach(bullpen.project({"calls": [{"name": "bash", "input": look}]}, {"say": "Done."}))
+    session, stream = client.session(), client.stream()
+    stream.completion(client.prompt(session, "look", permissions="allow"))
+    stream.completion(client.prompt(session, "and talk", permissions="allow"))
+    assert not (bullpen.data / "undo").exists()
+    assert client.ok("GET", f"/sessions/{session}/changes") == []
+
+
 def test_a_persons_edit_is_never_overwritten(bullpen: Bullpen) -> None:
     project = prepare(bullpen)
     client = bullpen.attach(project)

@@ -80,7 +80,7 @@ class Tracking:
     ) -> None:
         """`running` counts the commands that run in the background."""
         own = store.directory.resolve()
-        self._directory = own / "workspaces" / workspace
+        self._directory = own / "undo" / workspace
         self.ground = Ground(root, self._directory, own=own)
         self.lock = anyio.Lock()
         """Held while files are looked at or restored, so that each change is told once."""
