@@ -106,6 +106,7 @@ class Bench:
         self._was_shown = anyio.Event()
         self.lsp = LspServers(root=root, env={}, announce=lambda event: None, processes=processes)
         self._processes = processes
+        self.kept_from: Callable[[Path], bool] | None = None
         self.todos: Sequence[Todo] = ()
         self.errand: Errand | None = None
         self.sent: Errand | None = None
@@ -153,6 +154,9 @@ class Bench:
         """Until so many pieces of output were shown."""
         while len(self.shown) < count:
             await self._was_shown.wait()
+
+    async def keeps_from(self, action: str) -> Callable[[Path], bool] | None:
+        return self.kept_from
 
     async def ask(
         self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""

@@ -49,7 +49,7 @@ def decide(
     allowed: Collection[str],
 ) -> Decision:
     """`standing` are the scopes of the grants that cover the call: `session`, `exact`."""
-    judged = judge(subject, [rule for rule in rules if _holds(rule, session_id, call.author)])
+    judged = judge(subject, [rule for rule in rules if holds(rule, session_id, call.author)])
     if judged.denied is not None:
         return Decision("refused", judged, reason=reasons.refusal(judged.denied))
     if judged.doubtful is not None:
@@ -90,7 +90,7 @@ def _standing(subject: Subject, call: Call, judged: Judgement, standing: Collect
     return "it was allowed for this session" if "session" in standing and not subject.goes_out else ""
 
 
-def _holds(rule: Rule, session_id: str, author: str) -> bool:
+def holds(rule: Rule, session_id: str, author: str) -> bool:
     """Whether a rule holds for a call. What somebody allowed themselves in all workspaces, nobody else was allowed."""
     if rule.scope == "session":
         return rule.session_id == session_id

@@ -21,10 +21,10 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from bullpen.asks import display, reasons
-from bullpen.asks.deciding import Call, Decision, Mode, decide, fingerprint_of
+from bullpen.asks.deciding import Call, Decision, Mode, decide, fingerprint_of, holds
 from bullpen.asks.pending import Pending
 from bullpen.asks.remembering import answer_rules, remember
-from bullpen.asks.rules import Judgement, offered
+from bullpen.asks.rules import Judgement, keeps_from, offered
 from bullpen.asks.subject import Subject, Touch, look
 from bullpen.errors import BadRequest, TurnCancelled
 from bullpen.schema.api import PermissionAnswer
@@ -33,6 +33,7 @@ from bullpen.store import asks, prompts, rules
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
 from bullpen.system.failpoints import hit
+from bullpen.system.paths import real
 
 __all__ = ["Call", "Mode", "Permissions", "Touch", "Verdict", "fingerprint_of", "guard"]
 
@@ -168,6 +169,18 @@ class Permissions:
         asked = await self._look(request, call, touch)
         decision = await self._store.read(lambda tx: self._decide(tx, asked))
         return reasons.explained(decision.outcome, asked.subject, decision.judgement, decision.because)
+
+    async def keeps_from(self, touch: Touch, call: Call, session_id: str) -> Callable[[Path], bool] | None:
+        """Which real paths rules keep a call from that looks at many, if there are such rules."""
+        stored = await self._store.read(lambda tx: rules.in_force(tx, self._workspace))
+        subject = Subject(
+            tool=touch.tool,
+            action=touch.action,
+            root=await asyncio.to_thread(real, touch.root),
+            directory=touch.root,
+        )
+        held = [rule for rule in (*self._configured(), *stored) if holds(rule, session_id, call.author)]
+        return keeps_from(held, subject, asks_count=not self.skip and call.mode != "allow")
 
     def configured(self) -> Sequence[Rule]:
         """The rules of the config."""

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import itertools
+import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,6 +83,23 @@ def check(rule: Rule) -> None:
         raise BadRequest("a rule that allows a command cannot tell which hosts it will talk to")
 
 
+def keeps_from(rules: Iterable[Rule], subject: Subject, *, asks_count: bool) -> Callable[[Path], bool] | None:
+    """Which real paths the rules keep a call from that looks at many: what is denied, and what nobody can be asked about one by
+    one. None when there are no such rules."""
+    effects = {"deny", "ask"} if asks_count else {"deny"}
+    kept = [
+        rule.path
+        for rule in rules
+        if rule.effect in effects
+        and rule.path
+        and not (rule.command or rule.host)
+        and _is_about(rule, subject)
+    ]
+    if not kept:
+        return None
+    return lambda path: any(path_matches(pattern, path, subject.root) for pattern in kept)
+
+
 # Which rules are about a call at all
 
 
@@ -107,9 +126,36 @@ def _may_touch(rule: Rule, subject: Subject) -> bool:
     if subject.why:
         return True
     if not rule.command:
-        return False
+        return bool(rule.path) and not rule.host and _may_reach(rule, subject)
     pattern = _words_of(rule.command)
     return any(_may_run(pattern, inner) for part in subject.parts for inner in part.every())
+
+
+_RECURSIVE = frozenset({"rg", "find", "tree", "du", "fd"})
+
+
+def _may_reach(rule: Rule, subject: Subject) -> bool:
+    """Whether a command may come to what the rule names without naming it: by looking at all that is in a directory."""
+    top = _literal_part(rule.path, subject.root)
+    places = subject.mentioned or (subject.directory,)
+    goes_down = any(_goes_down(part) for part in subject.parts)
+    return any(top == place or (goes_down and top.is_relative_to(place)) for place in places)
+
+
+def _goes_down(part: Part) -> bool:
+    options = [word for word in part.words[1:] if word and word.startswith("-")]
+    return part.name in _RECURSIVE or any(
+        "recursive" in word if word.startswith("--") else "r" in word.lower() for word in options
+    )
+
+
+def _literal_part(pattern: str, root: Path) -> Path:
+    """The directory in which everything lies that a glob may match."""
+    text = os.path.expanduser(pattern)
+    names = itertools.takewhile(lambda name: not re.search(r"[*?]", name), text.split("/"))
+    return Path(
+        os.path.normpath(os.path.join(root, "/".join(names) or ("/" if text.startswith("/") else ".")))
+    )
 
 
 def _runs(rule: Rule, part: Part) -> bool:

@@ -160,6 +160,10 @@ class CallContext:
         for watched in self._watched.values():
             await self._services.tracking.after(watched)
 
+    async def keeps_from(self, action: str) -> Callable[[Path], bool] | None:
+        touch = Touch(tool=self._tool_name, action=action, root=self._services.root, directory=self.root)
+        return await self._services.permissions.keeps_from(touch, self._call, self.session_id)
+
     async def ask(
         self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""
     ) -> Sequence[QuestionResponse | None]:

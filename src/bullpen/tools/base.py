@@ -256,6 +256,10 @@ class ToolContext(Protocol):
         """Let everybody see what a command that still runs has printed, from an offset in bytes on."""
         ...
 
+    async def keeps_from(self, action: str) -> Callable[[Path], bool] | None:
+        """Which real paths rules keep this tool from, if there are such rules. A search or a listing leaves them out."""
+        ...
+
     async def ask(
         self, questions: Sequence[Question], *, confirm_title: str = "", confirm_description: str = ""
     ) -> Sequence[QuestionResponse | None]:

@@ -72,7 +72,8 @@ def _metadata(files: list[Seen], is_cut: bool) -> dict[str, Any]:
 def _sorted(place: Place, found: Findings, wanted: Glob) -> list[Seen]:
     *whole, _ = found.output.split(b"\0")
     names = map(searching.below(place), whole)
-    return searching.newest_first(place.real, (name for name in names if name and wanted.matches(name)))
+    fitting = (name for name in names if name and wanted.matches(name))
+    return searching.newest_first(place.real, fitting, place.is_kept)
 
 
 def _render(place: Place, files: list[Seen], found: Findings, pattern: str, timeout_s: float) -> str:

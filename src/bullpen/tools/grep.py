@@ -161,7 +161,7 @@ def _matches(place: Place, found: Findings, wanted: Glob | None) -> list[_Match]
     by_name = {name or whole.name: rows for name, rows in hits.items()}
     matches: list[_Match] = []
     room = MAX_ROWS + 1
-    for seen in searching.newest_first(top, by_name):
+    for seen in searching.newest_first(top, by_name, place.is_kept):
         rows = list(_rows(top / seen.name, by_name[seen.name][:room]))
         if rows:
             matches.append(_Match("" if "" in hits else seen.name, seen.modified_ns, rows))

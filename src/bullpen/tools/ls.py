@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -42,19 +42,20 @@ class LsParams(Struct, frozen=True):
 async def ls(params: LsParams, ctx: ToolContext) -> Outcome:
     path = ctx.resolve(params.path) if params.path else ctx.root
     real = await anyio.to_thread.run_sync(paths.real, path)
-    if not ctx.is_inside(real):
-        await ctx.permit(
-            "list",
-            description=f"List directory outside the workspace: {real}",
-            params={"path": str(path), "ignore": list(params.ignore), "depth": params.depth},
-            path=real,
-            reach=Reach(paths=(real,)),
-        )
+    is_inside = ctx.is_inside(real)
+    await ctx.permit(
+        "list",
+        description=f"List directory{'' if is_inside else ' outside the workspace'}: {real}",
+        params={"path": str(path), "ignore": list(params.ignore), "depth": params.depth},
+        path=real,
+        reach=Reach(paths=(real,), is_read=is_inside),
+    )
     if not await anyio.to_thread.run_sync(os.path.isdir, real):
         raise ToolFailed(f"there is no directory {path}")
     limits = _limits(ctx.limits, params.depth)
+    is_kept = await ctx.keeps_from("list")
     tree = await anyio.to_thread.run_sync(
-        _draw, real, paths.real(ctx.root), tuple(params.ignore), limits, abandon_on_cancel=True
+        _draw, real, paths.real(ctx.root), tuple(params.ignore), limits, is_kept, abandon_on_cancel=True
     )
     return Outcome(
         content=_render(path, tree, limits),
@@ -82,7 +83,9 @@ def _limits(config: Any, depth: int) -> _Limits:
     return _Limits(min(wanted, default=MAX_DEPTH_UNLIMITED), int(section.get("max_items") or MAX_ITEMS))
 
 
-def _draw(top: Path, root: Path, ignored: Sequence[str], limits: _Limits) -> _Tree:
+def _draw(
+    top: Path, root: Path, ignored: Sequence[str], limits: _Limits, is_kept: Callable[[Path], bool] | None
+) -> _Tree:
     """Depth first, in the order of names; stops at the limit. Each directory is opened within the one above it, so that a name
     which has become a link meanwhile leads nowhere."""
     lines: list[str] = []
@@ -97,6 +100,8 @@ def _draw(top: Path, root: Path, ignored: Sequence[str], limits: _Limits) -> _Tr
         for name, is_dir in found:
             here = directory / name
             if any(each.match(name) for each in unwanted) or rules.hides(here, is_dir=is_dir):
+                continue
+            if is_kept is not None and is_kept(here):
                 continue
             if len(lines) >= limits.items:
                 return False

@@ -130,7 +130,7 @@ async def _files(ctx: ToolContext, name: str, directory: Path) -> list[Path]:
     )
     below = map(searching.below(place), found.output.split(b"\0")[:-1])
     names = [each for each in below if each]
-    seen = await anyio.to_thread.run_sync(searching.newest_first, place.real, names)
+    seen = await anyio.to_thread.run_sync(searching.newest_first, place.real, names, place.is_kept)
     return [place.real / each.name for each in seen]
 
 

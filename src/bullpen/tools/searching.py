@@ -32,6 +32,8 @@ class Place(NamedTuple):
     shown: Path
     base: Path
     target: str
+    is_kept: Callable[[Path], bool] | None
+    """What rules keep the tool from; it is not shown."""
     ignore_files: tuple[str, ...] = ()
 
     @property
@@ -42,23 +44,25 @@ class Place(NamedTuple):
 async def place_of(ctx: ToolContext, path: Path, *, action: str, params: dict[str, Any]) -> Place:
     """Asks when it lies outside the workspace. Raises `ToolFailed` when there is nothing."""
     real = await anyio.to_thread.run_sync(paths.real, path)
-    if not ctx.is_inside(real):
-        await ctx.permit(
-            action,
-            description=f"Search outside the workspace: {real}",
-            params=params,
-            path=real,
-            reach=Reach(paths=(real,)),
-        )
-    return await anyio.to_thread.run_sync(_begin, path, real, paths.real(ctx.root))
+    is_inside = ctx.is_inside(real)
+    await ctx.permit(
+        action,
+        description=f"Search{'' if is_inside else ' outside the workspace'}: {real}",
+        params=params,
+        path=real,
+        reach=Reach(paths=(real,), is_read=is_inside),
+    )
+    is_kept = await ctx.keeps_from(action)
+    return await anyio.to_thread.run_sync(_begin, path, real, paths.real(ctx.root), is_kept)
 
 
-def _begin(path: Path, real: Path, root: Path) -> Place:
+def _begin(path: Path, real: Path, root: Path, is_kept: Callable[[Path], bool] | None) -> Place:
     """Within the workspace a search begins at its root, because what is ignored there counts further down too."""
     if not os.path.isdir(real) and not os.path.isfile(real):
         raise ToolFailed(f"there is no file or directory {path}")
     if not real.is_relative_to(root):
-        return Place(path, real, ".") if os.path.isdir(real) else Place(path, real.parent, real.name)
+        base, target = (real, ".") if os.path.isdir(real) else (real.parent, real.name)
+        return Place(path, base, target, is_kept)
     relative = real.relative_to(root)
     above = [root / each for each in (*reversed(relative.parents), relative)]
     ignore_files = dict.fromkeys(
@@ -67,7 +71,7 @@ def _begin(path: Path, real: Path, root: Path) -> Place:
         for name in IGNORE_FILES
         if os.path.isfile(directory / name)
     )
-    return Place(path, root, str(relative), tuple(ignore_files))
+    return Place(path, root, str(relative), is_kept, tuple(ignore_files))
 
 
 def options(place: Place, pattern: str) -> list[str]:
@@ -113,8 +117,11 @@ class Seen(NamedTuple):
     modified_ns: int
 
 
-def newest_first(top: Path, names: Iterable[str]) -> list[Seen]:
-    """Regular files below a real directory that can be reached without a link, the one that changed last first."""
+def newest_first(top: Path, names: Iterable[str], is_kept: Callable[[Path], bool] | None) -> list[Seen]:
+    """Regular files below a real directory that can be reached without a link and that no rule keeps from us, the one that
+    changed last first."""
+    if is_kept is not None:
+        names = [name for name in names if not is_kept(top / name)]
     return sorted(_seen(top, names), key=lambda seen: (-seen.modified_ns, seen.name))
 
 

@@ -57,14 +57,14 @@ async def view(params: ViewParams, ctx: ToolContext) -> Outcome:
     path = ctx.resolve(params.file_path)
     real = await anyio.to_thread.run_sync(paths.real, path)
     is_skill = any(real.is_relative_to(paths.real(folder)) for folder in ctx.skill_dirs)
-    if not is_skill and not ctx.is_inside(real):
-        await ctx.permit(
-            "read",
-            description=f"Read file outside the workspace: {real}",
-            params={"file_path": str(path), "offset": params.offset, "limit": params.limit},
-            path=real.parent,
-            reach=Reach(paths=(real,)),
-        )
+    is_free = is_skill or ctx.is_inside(real)
+    await ctx.permit(
+        "read",
+        description=f"Read file{'' if is_free else ' outside the workspace'}: {real}",
+        params={"file_path": str(path), "offset": params.offset, "limit": params.limit},
+        path=real.parent,
+        reach=Reach(paths=(real,), is_read=is_free),
+    )
     try:
         if path.suffix.lower() in IMAGE_SUFFIXES:
             return await _view_image(path, real, ctx)
