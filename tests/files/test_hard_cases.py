@@ -181,6 +181,42 @@ async def test_an_undo_beside_another_sessions_command_is_not_taken_for_its_work
     assert (theirs.paths, yard.read("a")) == (("b",), b"1\n")
 
 
+def test_an_edit_during_a_look_is_not_told_by_the_look(tmp_path: Path) -> None:
+    """It is on record as the edit of another call, which must not be undone with this one."""
+    root = tmp_path / "project"
+    root.mkdir()
+    for name in "abc":
+        (root / name).write_text("1\n")
+    ground = Ground(root, tmp_path / "kept", own=tmp_path / "kept")
+
+    def meanwhile() -> list[str]:
+        """The last thing that a look asks for: one edit is over by then, one is not."""
+        ground.note(["a"], Limits())
+        return ["b"]
+
+    with contextlib.closing(ground.blobs):
+        ground.look(Limits())
+        for name in "abc":
+            (root / name).write_text("changed\n")
+        assert [change.path for change in ground.look(Limits(), leave=meanwhile).changes] == ["c"]
+        ground.note(["b"], Limits())
+        assert ground.look(Limits()).changes == []
+
+
+def test_a_file_in_the_place_of_an_ignored_directory_is_seen(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / "build").mkdir(parents=True)
+    (root / ".gitignore").write_text("build/\n")
+    ground = Ground(root, tmp_path / "kept", own=tmp_path / "kept")
+    with contextlib.closing(ground.blobs):
+        ground.look(Limits())
+        (root / "build").rmdir()
+        (root / "build").write_text("a script\n")
+        ground.look(Limits())
+        (root / "build").write_text("another script\n")
+        assert [change.path for change in ground.look(Limits()).changes] == ["build"]
+
+
 async def test_two_sessions_that_edit_the_same_file_are_undone_apart(yard: Yard) -> None:
     lines = [f"{n}\n" for n in range(30)]
     yard.put("a", "".join(lines))

@@ -11,7 +11,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -71,8 +71,9 @@ class Ground:
         """Paths whose state somebody accounts for, and that are not known as they are now yet."""
         self._is_stopped = threading.Event()
 
-    def look(self, limits: Limits, *, leave: Collection[str] = ()) -> Look:
-        """Look at everything but the paths that somebody else accounts for. Raises `WalkStopped` once stopped."""
+    def look(self, limits: Limits, *, leave: Callable[[], Collection[str]] = tuple) -> Look:
+        """Look at everything but the paths that somebody else accounts for, until the end of the look. Raises `WalkStopped` once
+        stopped, and OSError."""
         with self._lock:
             manifest, now = self._load(), time.time_ns()
             self._take_notes(manifest, limits)
@@ -92,7 +93,7 @@ class Ground:
             )
             walk.run()
             manifest.named -= walk.entries.keys()
-            for path in leave:
+            for path in {*leave(), *self._noted}:
                 walk.entries.pop(path, None)
                 if path in manifest.entries:
                     walk.entries[path] = manifest.entries[path]
@@ -135,8 +136,7 @@ class Ground:
             self._write()
 
     def note(self, paths: Iterable[str], limits: Limits) -> None:
-        """Somebody accounts for what stands at these paths: the next look does not tell it. While one is under way, that
-        one takes it in."""
+        """Somebody accounts for what stands at these paths: a look that is under way, and the next one, do not tell it."""
         self._noted.update(path for path in paths if not path.startswith("/"))
         if self._lock.acquire(blocking=False):
             try:
@@ -287,6 +287,7 @@ def _contents(manifest: _Manifest) -> set[str]:
 
 
 def _is_below(path: str, unseen: Collection[str]) -> bool:
-    return bool(unseen) and (
-        path in unseen or any(parent.as_posix() in unseen for parent in PurePosixPath(path).parents)
-    )
+    if not unseen:
+        return False
+    above = (f"{directory}/" for directory in (path, *PurePosixPath(path).parents))
+    return path in unseen or any(directory in unseen for directory in above)

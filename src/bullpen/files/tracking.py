@@ -199,9 +199,8 @@ class Tracking:
     async def _look(self) -> Look | None:
         """None when the workspace closes meanwhile, or its files cannot be looked at."""
         limits = self.limits
-        named = {path for call in self._calls for path in call.paths or ()}
         try:
-            return await asyncio.to_thread(self.ground.look, limits, leave=named)
+            return await asyncio.to_thread(self.ground.look, limits, leave=self._named)
         except WalkStopped:
             return None
         except OSError as exc:
@@ -216,6 +215,10 @@ class Tracking:
             if other.paths is None
             and (other.owner.session, other.owner.turn) != (call.owner.session, call.owner.turn)
         ]
+
+    def _named(self) -> set[str]:
+        """What the calls under way account for themselves."""
+        return {path for call in self._calls for path in call.paths or ()}
 
     async def _look_before(self, call: Watched) -> bool:
         """What has changed until now belongs to calls that are under way, or else to people. False when there was no time."""

@@ -24,7 +24,9 @@ MAX_DEPTH = 100
 """Directories nested deeper than this are nobody's work."""
 
 TICK_NS = 20_000_000
-"""Two changes of a file within one tick of the kernel's clock have the same stamp, so a stamp this young is not relied on."""
+COARSE_TICK_NS = 2_000_000_000
+"""Two changes of a file within one tick of the kernel's clock have the same stamp, so a stamp this young is not relied on. Some file
+systems count in seconds."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -101,7 +103,8 @@ def entry_at(parent: int, name: str, keeper: Keeper, now: int) -> Entry | None:
 def entry_of(parent: int, name: str, found: os.stat_result, keeper: Keeper, now: int) -> Entry | None:
     """The same for a name that was looked at already. Raises OSError when it went meanwhile."""
     mode = stat.S_IMODE(found.st_mode)
-    is_young = found.st_ctime_ns >= now - TICK_NS
+    tick = TICK_NS if found.st_ctime_ns % 1_000_000_000 else COARSE_TICK_NS
+    is_young = found.st_ctime_ns >= now - tick
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns, 0 if is_young else found.st_ctime_ns)
     if stat.S_ISREG(found.st_mode):
         return Entry("file", mode, keeper.read(parent, name, found), *stamp)
@@ -134,8 +137,8 @@ class _Rules:
 
 
 class Walk:
-    """One walk. `entries` is what was found, `hidden` what rules hide, `unseen` what nobody may look at, `rules` the stamps of the
-    ignore files by directory; `is_cut` when there was more."""
+    """One walk. `entries` is what was found, `hidden` what rules hide, `unseen` what nobody may look at (directories with a slash at
+    the end), `rules` the stamps of the ignore files by directory; `is_cut` when there was more."""
 
     def __init__(
         self,
@@ -180,7 +183,7 @@ class Walk:
         try:
             fd = os.open(name, _ENTER, dir_fd=parent)
         except OSError:
-            self.unseen.add(prefix.removesuffix("/"))
+            self.unseen.add(prefix)
             return
         try:
             with os.scandir(fd) as found:
@@ -246,11 +249,12 @@ class Walk:
     def _leaves_out(self, name: str, path: str, rules: _Rules, same_rules: bool, is_dir: bool) -> bool:
         if name.startswith(BESIDE) or path == self._private or not is_text(path):
             return True
-        is_hidden = (same_rules and path in self._was_hidden) or rules.get().hides(
+        key = f"{path}/" if is_dir else path
+        is_hidden = (same_rules and key in self._was_hidden) or rules.get().hides(
             self._root / path, is_dir=is_dir
         )
         if is_hidden:
-            self.hidden.add(path)
+            self.hidden.add(key)
         return is_hidden
 
     def _rules_here(self, fd: int, prefix: str, names: set[str]) -> tuple[int, ...]:
