@@ -53,7 +53,7 @@ class Room:
         self.processes = processes
         self.events: list[LspEvent] = []
         self._heard = anyio.Event()
-        self._tasks = tasks
+        self.tasks = tasks
         self.servers = LspServers(
             root=root,
             env=env,
@@ -68,7 +68,7 @@ class Room:
         self, *, auto: bool = False, trusted: bool = False, idle_s: float = 0, **configured: LspServer
     ) -> None:
         plans = {name: plan.configured(name, entry, trusted=trusted) for name, entry in configured.items()}
-        self.servers.follow(Following(plans=plans, auto=auto, trusted=trusted, idle_s=idle_s), self._tasks)
+        self.servers.follow(Following(plans=plans, auto=auto, trusted=trusted, idle_s=idle_s), self.tasks)
 
     def write(self, name: str, text: str) -> Path:
         file = self.root / name
@@ -168,7 +168,11 @@ class Desk:
 
 
 REAL = Waits(
-    before=Patience(20, 3), change=Patience(20, 3), view=Patience(0.3, 0.3), ask=Patience(30, 3), start_s=50
+    before=Patience(20, 2, 1),
+    change=Patience(20, 2, 1),
+    view=Patience(0.3, 0.3),
+    ask=Patience(30, 2),
+    start_s=50,
 )
 """Machines that run tests are slow."""
 

@@ -13,7 +13,9 @@ from tests.lsp.conftest import ENV, PATIENT, Room, Script, opened
 
 from bullpen.config.shape import LspServer
 from bullpen.errors import LanguageServerFailed, LanguageServerNotFound, ToolFailed
+from bullpen.lsp import plan
 from bullpen.lsp.server import DISABLED, ERROR, READY, RESTARTS, STARTING, STOPPED, UNSTARTED
+from bullpen.lsp.servers import Following
 
 
 async def test_nothing_starts_before_a_file_is_touched(room: Room, script: Script) -> None:
@@ -355,3 +357,13 @@ async def test_without_a_server_the_next_step_is_told(room: Room) -> None:
     room.follow()
     with pytest.raises(ToolFailed, match="auto_lsp is off"):
         await room.servers.complaints(room.root / "a.zig")
+
+
+async def test_an_entry_that_cannot_be_read_is_in_error_and_holds_its_place(room: Room) -> None:
+    """A known server of that name does not start in its stead."""
+    unusable = plan.unusable("zls", "args cannot be expanded: $NO is not set")
+    room.servers.follow(Following(plans={"zls": unusable}, auto=True, trusted=True), room.tasks)
+    info = room.servers.states()["zls"]
+    assert (info.state, info.error) == (ERROR, "args cannot be expanded: $NO is not set")
+    with pytest.raises(ToolFailed, match="args cannot be expanded"):
+        await room.servers.complaints(room.write("a.zig", ""))

@@ -43,18 +43,25 @@ async def test_an_edit_tells_what_it_did_here_and_elsewhere(desk: Desk) -> None:
         "edit", file_path="price.ts", old_string="count: string", new_string="count: number"
     )
     assert "By this change: 0 new, 2 fixed. Now in this file: 0 errors, 0 warnings." in outcome.content
-    # It says nothing about a file that was and is clean.
-    outcome = await desk.call("edit", file_path="price.ts", old_string="* 2", new_string="* 3")
+
+
+async def test_silence_about_what_stays_clean_is_an_answer(desk: Desk) -> None:
+    desk.room.follow(auto=True, trusted=True)
+    desk.write("tax.ts", "export function tax(count: number): number {\n  return count * 2;\n}\n")
+    desk.write("bill.ts", 'import { tax } from "./tax";\n\nconsole.log("😀", tax(3));\n')
+    await desk.call("lsp_diagnostics", file_path="tax.ts")
+    await desk.call("view", file_path="tax.ts")
+    outcome = await desk.call("edit", file_path="tax.ts", old_string="* 2", new_string="* 3")
     assert "By this change: 0 new, 0 fixed." in outcome.content
-    uses = await desk.call("lsp_references", symbol="price", path="price.ts")
+    uses = await desk.call("lsp_references", symbol="tax", path="tax.ts")
     assert (
-        'till.ts (2 references):\n  Line 1, Column 10: import { price } from "./price";\n  Line 3, Column 18'
+        'bill.ts (2 references):\n  Line 1, Column 10: import { tax } from "./tax";\n  Line 3, Column 18'
         in uses.content
     )
-    outcome = await desk.call("lsp_rename", symbol="price", new_name="cost", path="price.ts")
-    assert "- price.ts (+1 −1 lines)\n- till.ts (+2 −2 lines)" in outcome.content
+    outcome = await desk.call("lsp_rename", symbol="tax", new_name="levy", path="tax.ts")
+    assert "- tax.ts (+1 −1 lines)\n- bill.ts (+2 −2 lines)" in outcome.content
     assert (
-        desk.root / "till.ts"
-    ).read_text() == 'import { cost } from "./price";\n\nconsole.log("😀", cost(3));\n'
-    outline = await desk.call("lsp_symbols", file_path="price.ts")
-    assert outline.content == "Function cost (line 1)"
+        desk.root / "bill.ts"
+    ).read_text() == 'import { levy } from "./tax";\n\nconsole.log("😀", levy(3));\n'
+    outline = await desk.call("lsp_symbols", file_path="tax.ts")
+    assert outline.content == "Function levy (line 1)"

@@ -29,10 +29,11 @@ CAPABILITIES: dict[str, Any] = {
 }
 
 DIAGNOSTIC = "textDocument/diagnostic"
+DEFINITION = "textDocument/definition"
 
 METHOD_PROVIDERS = {
     DIAGNOSTIC: "diagnosticProvider",
-    "textDocument/definition": "definitionProvider",
+    DEFINITION: "definitionProvider",
     "textDocument/references": "referencesProvider",
     "textDocument/documentSymbol": "documentSymbolProvider",
     "textDocument/rename": "renameProvider",

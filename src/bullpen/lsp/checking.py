@@ -14,14 +14,11 @@ import anyio
 
 from bullpen.errors import LanguageServerFailed
 from bullpen.lsp import diagnostics
-from bullpen.lsp.capabilities import DIAGNOSTIC
+from bullpen.lsp.capabilities import DEFINITION, DIAGNOSTIC
 from bullpen.lsp.client import Client
 from bullpen.lsp.diagnostics import Found
 from bullpen.lsp.documents import Document, uri_of
 from bullpen.lsp.known import language_of
-
-QUIET_S = 0.3
-"""A server publishes in steps, syntax before types. After this much silence it counts as done."""
 
 OTHERS = 8
 """How many other open files are asked about after a change: callers of what was changed are often among them."""
@@ -38,10 +35,12 @@ class Baseline(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """How long a server is waited for: in all, and when it says nothing more about a file that it knows."""
+    """How long a server is waited for: in all, when it says nothing more about a file that it knows, and after its last word:
+    it publishes in steps, syntax before types and one file after the other."""
 
     whole_s: float
     silence_s: float
+    quiet_s: float = 0.3
 
 
 async def check(client: Client, path: Path, text: str, patience: Patience, *, anew: bool = False) -> bool:
@@ -59,7 +58,7 @@ async def check(client: Client, path: Path, text: str, patience: Patience, *, an
     if is_known and not (anew and client.can(DIAGNOSTIC)):
         return True
     with anyio.move_on_after(patience.whole_s):
-        return await _hear(client, document, heard, patience.silence_s)
+        return await _hear(client, document, heard, patience)
     return False
 
 
@@ -75,19 +74,34 @@ def complaints_of(client: Client) -> Found:
     return diagnostics.collect(client.name, client.complaints.by_uri(), texts, client.encoding)
 
 
-async def _hear(client: Client, document: Document, heard: int, silence_s: float) -> bool:
+async def _hear(client: Client, document: Document, heard: int, patience: Patience) -> bool:
     uri = document.uri
     was_known = client.complaints.has(uri)
     was_clean = was_known and not client.complaints.of(uri)
     has_spoken = False
+    if was_clean and not client.can(DIAGNOSTIC):
+        await _let_it_catch_up(client, document)
     while not client.can(DIAGNOSTIC):
         is_heard = client.complaints.pushes(uri) > heard or (has_spoken and was_clean)
-        has_spoken = await _word_within(client, QUIET_S if is_heard else silence_s if was_known else math.inf)
+        limit_s = patience.silence_s if was_known else math.inf
+        has_spoken = await _word_within(client, patience.quiet_s if is_heard else limit_s)
         if not has_spoken:
             if was_clean:
                 client.complaints.agree(uri, document.version)
             return is_heard or was_clean
     return await _ask(client, document)
+
+
+async def _let_it_catch_up(client: Client, document: Document) -> None:
+    """Its silence only tells something once it has come as far as the change; a question that needs it shows that it has."""
+    if not client.can(DEFINITION):
+        return
+    start = {"textDocument": {"uri": document.uri}, "position": {"line": 0, "character": 0}}
+    try:
+        await client.request(DEFINITION, start, timeout_s=ASK_S)
+    except LanguageServerFailed as exc:
+        if exc.is_lost:
+            raise
 
 
 async def _word_within(client: Client, seconds: float) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from bullpen.lsp.capabilities import DEFINITION
 from bullpen.lsp.symbols import Location, Texts
 from bullpen.tools import naming
 from bullpen.tools.base import Outcome, ToolContext, tool
-from bullpen.tools.naming import DEFINITION, Name, Where
+from bullpen.tools.naming import Name, Where
 
 AROUND = 3
 MAX_SHOWN = 5

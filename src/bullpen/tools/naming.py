@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from bullpen.errors import ToolFailed
 from bullpen.lsp import symbols
+from bullpen.lsp.capabilities import DEFINITION
 from bullpen.lsp.client import Client
 from bullpen.lsp.documents import Document, read_text
 from bullpen.lsp.positions import Text, number_at
@@ -32,8 +33,6 @@ MAX_LINE = 200
 SEARCH_S = 5.0
 SEARCH_BYTES = 1024 * 1024
 REQUEST_S = 5.0
-
-DEFINITION = "textDocument/definition"
 
 Name = Annotated[str, Meta(description="The name, such as run, Server.run or app::run.")]
 Where = Annotated[
