@@ -352,6 +352,9 @@ async def test_servers_of_two_workspaces_know_nothing_of_each_other(tmp_path: Pa
 
 async def test_without_a_server_the_next_step_is_told(room: Room) -> None:
     room.follow(auto=True)
+    with pytest.raises(ToolFailed, match=r"zls starts where build\.zig or zls\.json lies in the workspace"):
+        await room.servers.complaints(room.write("a.zig", ""))
+    room.write("build.zig", "")
     with pytest.raises(ToolFailed, match="to get one: see the releases of zls; zls would run or fetch what"):
         await room.servers.complaints(room.write("a.zig", ""))
     room.follow()
@@ -365,5 +368,6 @@ async def test_an_entry_that_cannot_be_read_is_in_error_and_holds_its_place(room
     room.servers.follow(Following(plans={"zls": unusable}, auto=True, trusted=True), room.tasks)
     info = room.servers.states()["zls"]
     assert (info.state, info.error) == (ERROR, "args cannot be expanded: $NO is not set")
+    room.write("build.zig", "")
     with pytest.raises(ToolFailed, match="args cannot be expanded"):
         await room.servers.complaints(room.write("a.zig", ""))

@@ -403,7 +403,14 @@ class LspServers:
             return f"no language server is configured for {path.name}, and options.auto_lsp is off"
         able = [model for model, mine in plan.catalogue(trusted=False) if mine.knows(path)]
         waiting = [m.name for m in able if m.runs_project_code and not self._following.trusted]
-        hint = f"; to get one: {able[0].install}" if able else ""
+        here = [model for model in able if plan.has_marker(self.root, model.root_markers)]
+        hint = f"; to get one: {here[0].install}" if here else ""
+        if able and not here:
+            marks = " or ".join(able[0].root_markers)
+            hint = (
+                f"; {able[0].name} starts where {marks} lies in the workspace, and the user can configure other "
+                "root_markers under lsp"
+            )
         if waiting:
             hint += (
                 f"; {', '.join(waiting)} would run or fetch what the project says, so the user has to configure it under "
