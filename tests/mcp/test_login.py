@@ -232,6 +232,62 @@ async def test_a_client_that_was_registered_beforehand(tmp_path: Path) -> None:
         assert gatehouse.renewals
 
 
+async def test_a_server_of_the_older_form_is_logged_in_to_as_well(gate: tuple[Gatehouse, McpServer]) -> None:
+    """It is asked by GET, and refuses that in the same way."""
+    gatehouse, server = gate
+    shown: list[str] = []
+    async with anyio.create_task_group() as tasks:
+
+        def show(url: str) -> None:
+            shown.append(url)
+            tasks.start_soon(gatehouse.allow, url)
+
+        login = await log_in("old", msgspec.structs.replace(server, type="sse"), show)
+    assert (len(shown), login.access_token in gatehouse.access) == (1, True)
+
+
+async def test_two_processes_do_not_renew_the_same_login_twice(
+    tmp_path: Path, gate: tuple[Gatehouse, McpServer]
+) -> None:
+    """A refresh token is good once: whoever comes second finds what the first one wrote."""
+    gatehouse, server = gate
+    async with open_room(tmp_path) as one, open_room(tmp_path) as other:
+        await one.started(notes=server)
+        await logged_in(one, gatehouse)
+        await other.started(notes=server)
+        gatehouse.forget_access()
+        async with anyio.create_task_group() as tasks:
+            for room in (one, other) * 3:
+                tasks.start_soon(room.call, "mcp_notes_read")
+    assert gatehouse.renewals == 1
+
+
+async def test_a_login_counts_in_every_workspace(tmp_path: Path, gate: tuple[Gatehouse, McpServer]) -> None:
+    gatehouse, server = gate
+    async with open_room(tmp_path) as here, open_room(tmp_path) as there:
+        for room in (here, there):
+            await room.started(notes=server)
+            assert room.state("notes").state == "needs auth"
+        await logged_in(here, gatehouse)
+        await there.configure(notes=server)
+        await there.until(lambda: there.state("notes").state == "connected")
+
+
+async def test_a_host_that_is_down_does_not_end_a_login_that_is_good(tmp_path: Path) -> None:
+    gatehouse = Gatehouse()
+    gatehouse.lasts_s = 20
+    async with gatehouse.reached() as server, open_room(tmp_path) as room:
+        await room.started(notes=server)
+        await logged_in(room, gatehouse)
+        key = login_key(server)
+        book = LoginBook(room.state_dir / "mcp-logins.json")
+        login = kept(room, server)
+        assert login.is_stale(login.expires_at - 20)
+        book.store(key, msgspec.structs.replace(login, token_url="http://127.0.0.1:9/token"))
+        assert (await room.call("mcp_notes_read")).content == "done"
+        assert kept(room, server).access_token == login.access_token
+
+
 @pytest.mark.parametrize(
     ("server", "words"),
     [

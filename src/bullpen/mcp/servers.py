@@ -23,7 +23,8 @@ from bullpen.mcp.offers import Offers
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.results import resource_content, shorten
 from bullpen.mcp.signing_in import SigningIn
-from bullpen.mcp.supervisor import LEAVE_S, Change, Supervisor, Surroundings
+from bullpen.mcp.supervisor import LEAVE_S, Supervisor
+from bullpen.mcp.surroundings import Change, Surroundings
 from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpPromptArgument
 from bullpen.schema.events import McpEvent
 from bullpen.system.clock import Clock, SystemClock
@@ -89,6 +90,14 @@ class McpServers:
         self._offers.names.know(wanted)
         for name in sorted(wanted):
             self._set(name, wanted[name], errors.get(name, ""))
+        for supervisor in self._supervisors.values():
+            if supervisor.is_waiting:
+                tasks.start_soon(supervisor.look_again)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What people decided about servers, also elsewhere; when one of them changes, `reconcile` takes it up."""
+        return self._surroundings.pins.file, self._surroundings.logins.file
 
     def states(self) -> dict[str, McpInfo]:
         return {name: supervisor.info() for name, supervisor in self._in_order()}

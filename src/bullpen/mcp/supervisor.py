@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from bullpen.asks.display import visible
@@ -28,19 +27,15 @@ from bullpen.mcp.connection import (
     reason_of,
 )
 from bullpen.mcp.guard import Guard
-from bullpen.mcp.logins import LoginBook, can_log_in
-from bullpen.mcp.pins import PinBook
+from bullpen.mcp.logins import can_log_in, login_key
 from bullpen.mcp.restarts import RESTARTS, RESTARTS_S, Restarts
 from bullpen.mcp.results import shorten
+from bullpen.mcp.surroundings import Change, State, Surroundings
 from bullpen.schema.agent import ZERO_TIME, McpChanges, McpInfo, rfc3339
 from bullpen.schema.events import McpEvent
-from bullpen.system.clock import Clock
 
 if TYPE_CHECKING:
     from mcp_types import Prompt, Resource, Tool
-
-State = Literal["disabled", "starting", "connected", "error", "needs auth"]
-Change = Literal["state_changed", "tools_list_changed", "prompts_list_changed", "resources_list_changed"]
 
 CONNECT_S = 10.0
 CONNECT_OAUTH_S = 30.0
@@ -64,18 +59,6 @@ _CHANGE_OF: dict[Kind, Change] = {
 }
 
 log = logging.getLogger(__name__)
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all servers of a workspace share. `changed` hears of every change, after it took place."""
-
-    root: Path
-    env: Mapping[str, str]
-    clock: Clock
-    restart_delay_s: float
-    pins: PinBook
-    logins: LoginBook
-    changed: Callable[[Supervisor, Change], None]
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +173,19 @@ class Supervisor:
         if self.guard.held != before:
             self._announce("tools_list_changed")
         return found
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something here waits for a person, who may do it elsewhere."""
+        return bool(self.guard.held) or self._state == "needs auth"
+
+    async def look_again(self) -> None:
+        """Take up what a person accepted, or logged in to, in another workspace or process."""
+        await self.changes()
+        if self._state == "needs auth" and can_log_in(self.server):
+            login = await anyio.to_thread.run_sync(self._with.logins.read, login_key(self.server))
+            if login is not None:
+                self.ask_again("tools")
 
     async def accept(self, fingerprint: str) -> None:
         """Raises `ContentChanged`, `ConfigError`."""

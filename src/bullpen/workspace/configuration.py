@@ -307,7 +307,8 @@ class Configuration:
 
     def _watch(self, extra_skills: Iterable[Path], scripts: Iterable[Path] = ()) -> None:
         """What has to be looked at again when it changes. What was not looked at before counts as seen now."""
-        own = [self._places.state_file, self._state_file, *([self._book.file] if self._book else [])]
+        own = [self._places.state_file, self._state_file, *self._mcp.files]
+        own += [self._book.file] if self._book else []
         watched = Watched(
             files=tuple(dict.fromkeys([*places.watched_files(self._root, self._places), *scripts])),
             folders=(
