@@ -12,6 +12,7 @@ from bullpen.cli.inert import inert_line
 from bullpen.cli.sessions import find_session
 from bullpen.cli.stats import spent_line
 from bullpen.cli.trust import lines as effect_lines
+from bullpen.cli.trust import summary
 from bullpen.cli.undoing import done_lines, latest, preview_lines, turn_lines
 from bullpen.cli.view import View
 from bullpen.client.workspace import Room
@@ -338,11 +339,8 @@ class Commands:
             rows = [f"  {line}" for line in effect_lines(shown.effects)]
             self._view.block("\n".join(rows) or "  nothing in this project waits for trust")
             if rows:
-                self._view.note(
-                    "this is trusted"
-                    if shown.trusted
-                    else "/trust yes lets all of it take effect, /trust yes ITEM only one"
-                )
+                how = "" if shown.trusted else "; /trust yes lets it take effect, /trust yes ITEM a part"
+                self._view.note(summary({effect.state for effect in shown.effects}) + how)
 
     async def _help(self, _rest: str) -> None:
         self._view.block(HELP)
