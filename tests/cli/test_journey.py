@@ -403,6 +403,28 @@ async def test_a_project_is_trusted_from_within(host: Host, home: Path, terminal
     await ben.until("no longer trusted")
 
 
+@pytest.mark.usefixtures("host", "script")
+async def test_commands_of_ones_own_are_used_by_name(home: Path, terminal: Open) -> None:
+    """Listed, sent with their words, and told how they are used; a project's waits for trust."""
+    mine, theirs = home / ".config/bullpen/commands", home / "project/.claude/commands"
+    for place in (mine, theirs):
+        place.mkdir(parents=True)
+    (mine / "greet.md").write_text("Say hello to $WHOM.")
+    (theirs / "theirs.md").write_text("Do as we say.")
+    ana = terminal("attach", "--name", "ana")
+    await ana.until("attached to")
+    ana.type("/commands")
+    await ana.until(
+        "/greet WHOM  Say hello to $WHOM.  (user)", "/theirs", "(project)  not trusted", "(skill, system)"
+    )
+    ana.type("/greet")
+    await ana.until("WHOM is missing: /greet WHOM")
+    ana.type("/theirs")
+    await ana.until("project:theirs is the project's and not trusted")
+    ana.type("/greet ben and all others")
+    await ana.until("you › Say hello to ben and all others.", "Hello to you.")
+
+
 @pytest.mark.usefixtures("host")
 async def test_a_chosen_model_without_a_key_is_not_replaced_by_the_tour(bullpen: Command, home: Path) -> None:
     directory = home / ".config" / "bullpen"
