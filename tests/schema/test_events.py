@@ -38,7 +38,7 @@ from bullpen.schema.events import (
     agent_finished,
     frame,
 )
-from bullpen.schema.jobs import CommandOutput, Job
+from bullpen.schema.jobs import CommandOutput, Job, SandboxState
 from bullpen.schema.message import (
     BORN_FINISHED,
     EMPTY_MESSAGE,
@@ -333,6 +333,11 @@ OTHERS: list[tuple[str, Wire, str]] = [
             author="ana",
         ),
         '{"session_id":"S1","turn":7,"action":"undone","created":0,"modified":1,"deleted":0,"paths":["a"],"author":"ana"}',
+    ),
+    (
+        "updated",
+        SandboxState(mode="auto", network=False, why="no such thing"),
+        '{"mode":"auto","network":false,"why":"no such thing"}',
     ),
 ]
 

@@ -95,6 +95,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("style", ENDLESS)
 async def test_endless_output_costs_a_fixed_amount(
     jobs: Jobs, tmp_path: Path, style: str, figure: Figure

@@ -25,6 +25,7 @@ from bullpen.system import paths
 from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Jobs, Owner
 from bullpen.system.processes import Processes
+from bullpen.system.sandbox import Sandbox
 from bullpen.tools.base import NOTHING, Outcome, Reach, Section, Tool
 from bullpen.tools.errands import Errand
 from bullpen.tools.registry import builtin_tools
@@ -89,7 +90,7 @@ class Known:
 class Bench:
     """A tool context, and the person it asks: `on_permit` and `on_ask` say what they do."""
 
-    def __init__(self, root: Path, all_jobs: Jobs, processes: Processes) -> None:
+    def __init__(self, root: Path, all_jobs: Jobs, processes: Processes, sandbox: Sandbox) -> None:
         self.root = root
         self.session_id = "s1"
         self.call_id = "c1"
@@ -100,6 +101,7 @@ class Bench:
         self.search = WebSearch()
         self.net = Web(lambda: self.limits, processes, search=lambda: self.search)
         self.about = Known()
+        self.sandbox = sandbox
         self.all_jobs = all_jobs
         self.jobs = all_jobs.of(Owner("s1"))
         self.shown: list[tuple[int, str]] = []
@@ -185,7 +187,10 @@ def root(tmp_path: Path) -> Path:
 async def bench(root: Path) -> AsyncIterator[Bench]:
     env = tool_environment({"PATH": os.environ["PATH"]}, ())
     async with Processes() as processes:
-        yield Bench(root, Jobs(env, processes), processes)
+        sandbox = Sandbox(root)
+        jobs = Jobs(env, processes, sandbox=sandbox)
+        yield Bench(root, jobs, processes, sandbox)
+        await jobs.close()
 
 
 @pytest.fixture

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.tools.conftest import Asked, Bench
+from tests.tools.conftest import Asked as Permission
+from tests.tools.conftest import Bench
 
 from bullpen.errors import ToolFailed
 from bullpen.system.jobs import Owner
+from bullpen.system.sandbox import Asked, no_landlock
 from bullpen.tools.base import PermissionDenied
 
 
@@ -37,7 +39,7 @@ async def test_silence_is_said(bench: Bench) -> None:
 async def test_a_command_is_shown_before_it_runs(bench: Bench) -> None:
     """With all that decides what it does; nothing has happened when the person is asked."""
 
-    def look(asked: Asked) -> None:
+    def look(asked: Permission) -> None:
         assert not (bench.root / "made").exists()
 
     bench.on_permit = look
@@ -53,7 +55,7 @@ async def test_a_command_is_shown_before_it_runs(bench: Bench) -> None:
 async def test_a_refusal_leaves_no_trace(bench: Bench) -> None:
     """The command never starts, and the refusal goes to the engine."""
 
-    def refuse(asked: Asked) -> None:
+    def refuse(asked: Permission) -> None:
         raise PermissionDenied
 
     bench.on_permit = refuse
@@ -122,6 +124,18 @@ async def test_a_command_sees_nothing_of_how_its_directory_is_found(bench: Bench
     """Neither a variable, nor another line number or name of the script, nor another result."""
     outcome = await bash(bench, 'echo "$0 $LINENO ${BASH_ENV-unset} $#"; env | grep -c BASH_ENV; exit 5')
     assert outcome.content.startswith("/bin/bash 1 unset 0\n0\nExit code 5")
+
+
+@pytest.mark.skipif(bool(no_landlock()), reason=no_landlock())
+async def test_a_command_in_a_sandbox_is_told_about_it(bench: Bench) -> None:
+    """Where it ended is known there, too; and a failure may have to do with the walls."""
+    (bench.root / "sub").mkdir()
+    await bench.sandbox.follow(Asked("landlock"), {})
+    fine = await bash(bench, "cd sub; echo $BULLPEN_SANDBOX")
+    assert fine.content.startswith(f"landlock\n\n<cwd>{bench.root}/sub</cwd>\n")
+    failed = await bash(bench, f"touch {bench.root.parent}/outside/new")
+    assert "It ran in a sandbox" in failed.content
+    assert not (bench.root.parent / "outside/new").exists()
 
 
 async def test_long_output_is_cut_in_the_middle(bench: Bench) -> None:
@@ -286,7 +300,7 @@ async def test_an_empty_command_is_refused(bench: Bench) -> None:
 async def test_a_reason_for_a_refusal_reaches_the_model(bench: Bench) -> None:
     """The person wants something else; the turn goes on."""
 
-    def redirect(asked: Asked) -> None:
+    def redirect(asked: Permission) -> None:
         raise ToolFailed("use make instead")
 
     bench.on_permit = redirect

@@ -42,7 +42,7 @@ from bullpen.schema.events import (
     RunComplete,
     RunWaiting,
 )
-from bullpen.schema.jobs import CommandOutput, Job
+from bullpen.schema.jobs import CommandOutput, Job, SandboxState
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 
@@ -99,6 +99,8 @@ class Chat:
         for info in await self._tool_servers():
             if news := self._servers.news(info):
                 self._view.note(news)
+        if room.workspace.sandbox.mode != "off":
+            self._view.note(sandbox_line(room.workspace.sandbox))
         session = wanted or (room.sessions[0] if room.sessions else None)
         if session:
             await self._view.enter(session)
@@ -194,6 +196,8 @@ class Chat:
                     f"{inert_line(large.provider)}/{inert_line(large.model)}" if large else "the workspace's"
                 )
                 self._view.note(f"model of this session: {chosen}")
+            case SandboxState() as sandbox:
+                self._view.note(sandbox_line(sandbox))
             case ConfigChanged() as changed:
                 self._take_config(changed)
             case McpEvent() as told:
@@ -317,3 +321,12 @@ class Chat:
             await action()
         except BullpenError as exc:
             self._view.note(one_line(exc))
+
+
+def sandbox_line(state: SandboxState) -> str:
+    """What holds for the agent's commands."""
+    if state.why:
+        return f"commands are refused: a sandbox is asked for, and there is none ({inert_line(state.why)})"
+    if state.mode == "off":
+        return "commands run without a sandbox"
+    return f"commands run in a sandbox ({inert_line(state.mode)}, {'with' if state.network else 'without'} network)"

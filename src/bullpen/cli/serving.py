@@ -111,6 +111,7 @@ async def _main(options: ServerOptions, env: Mapping[str, str], journal: Journal
                 journal=journal,
                 trust_file=Places.of(env).trust_file,
                 watcher=Watcher(),
+                own_places=(data_dir, *Places.of(env).own),
             ),
             data_dir=data_dir,
             lock=lock,

@@ -50,6 +50,11 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def own(self) -> tuple[Path, ...]:
+        """All that belongs to Bullpen itself."""
+        return (self.config, self.data, self.state, self.cache)
+
+    @property
     def system_file(self) -> Path:
         """The administrator's config."""
         return _first_file(self.system, NAME, LEGACY_NAME)

@@ -138,6 +138,18 @@ class CommandLimits(Section, frozen=True, kw_only=True):
     time: Annotated[Duration, restricts("How long it may take, in the background too.", span=True)] = 0
 
 
+class SandboxOptions(Section, frozen=True, kw_only=True):
+    """Walls around the agent's shell commands."""
+
+    mode: Annotated[
+        Literal["off", "auto", "landlock", "bubblewrap"],
+        restricts("How they are made; `auto` takes what is there. Commands are refused when nothing is."),
+    ] = "off"
+    network: Annotated[bool, restricts("Whether commands may use the network.")] = False
+    writable: Annotated[tuple[str, ...], says("More places to write, as absolute paths or with `~/`.")] = ()
+    hidden: Annotated[tuple[str, ...], restricts("More places that commands cannot read.")] = ()
+
+
 class Options(Section, frozen=True, kw_only=True):
     context_paths: Annotated[
         tuple[str, ...],
@@ -186,6 +198,7 @@ class Options(Section, frozen=True, kw_only=True):
     budget: Annotated[BudgetLimits, says("What may be spent.")] = BudgetLimits()
     turn_limits: Annotated[TurnLimits, says("How long one turn may go on by itself.")] = TurnLimits()
     undo: Annotated[Undo, says("What is kept for undo.")] = Undo()
+    sandbox: Annotated[SandboxOptions, says("Walls around the agent's shell commands.")] = SandboxOptions()
     command_limits: Annotated[CommandLimits, says("What one shell command may take; 0 is no limit.")] = (
         CommandLimits()
     )

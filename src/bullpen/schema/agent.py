@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
+from bullpen.schema.jobs import SandboxState
 from bullpen.schema.wire import Wire
 
 
@@ -256,3 +257,4 @@ class Workspace(Wire, frozen=True, kw_only=True):
     outlive: bool = False
     untrusted_settings: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    sandbox: SandboxState = SandboxState()

@@ -25,7 +25,7 @@ from bullpen.schema.asks import (
 )
 from bullpen.schema.changes import TurnChanges
 from bullpen.schema.choices import SessionChoices
-from bullpen.schema.jobs import CommandOutput, Job
+from bullpen.schema.jobs import CommandOutput, Job, SandboxState
 from bullpen.schema.message import EMPTY_MESSAGE, Message
 from bullpen.schema.session import FileVersion, Pin, Session
 from bullpen.schema.wire import Wire
@@ -192,6 +192,7 @@ Payload = (
     | Job
     | CommandOutput
     | TurnChanges
+    | SandboxState
 )
 
 KINDS: dict[type[Wire], str] = {
@@ -220,6 +221,7 @@ KINDS: dict[type[Wire], str] = {
     Job: "job",
     CommandOutput: "command_output",
     TurnChanges: "turn_changes",
+    SandboxState: "sandbox",
 }
 """The wire's name of each payload class."""
 

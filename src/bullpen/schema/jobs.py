@@ -1,4 +1,4 @@
-"""Shell commands as clients see them: background jobs, and what commands print while they run."""
+"""Shell commands as clients see them: background jobs, what commands print while they run, and the walls around them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,12 @@ class CommandOutput(Wire, frozen=True, kw_only=True):
     tool_call_id: str
     offset: int
     text: str
+
+
+class SandboxState(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """Whether the agent's shell commands run in a sandbox. `mode` is `off`, `landlock` or `bubblewrap`; with `why` there is
+    none to be had, and every command is refused for that reason."""
+
+    mode: str = "off"
+    network: bool = True
+    why: str = ""

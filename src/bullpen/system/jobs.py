@@ -21,6 +21,7 @@ from bullpen.system import ripgrep
 from bullpen.system.limits import USUAL_LIMITS, Limits
 from bullpen.system.processes import Process, Processes, shell, shell_argv
 from bullpen.system.ripgrep import Findings
+from bullpen.system.sandbox import Sandbox
 from bullpen.system.spool import Tape
 
 JOBS_RUNNING = 50
@@ -55,12 +56,16 @@ class ShellJob:
         process: Process,
         tape: Tape,
         owner: Owner = NOBODY,
+        *,
+        is_walled: bool = False,
     ) -> None:
         self.id = job_id
         self.command = command
         self.description = description
         self.working_dir = working_dir
         self.owner = owner
+        self.is_walled = is_walled
+        """Whether it runs in a sandbox."""
         self.tape = tape
         """Both streams together, as they came."""
         self.started_at = time.time()
@@ -108,7 +113,7 @@ def _ignore(job: ShellJob) -> None:
 
 
 class Jobs:
-    """Starts commands with the environment and the limits as they are then. `close` ends them all and takes no new ones. `on_change` hears
+    """Starts commands with the environment, the limits and the walls as they are then. `close` ends them all and takes no new ones. `on_change` hears
     of every background job that begins, ends or is forgotten."""
 
     def __init__(
@@ -117,11 +122,13 @@ class Jobs:
         processes: Processes,
         *,
         limits: Callable[[], Limits] = lambda: USUAL_LIMITS,
+        sandbox: Sandbox | None = None,
         on_change: Callable[[ShellJob], None] = _ignore,
     ) -> None:
         self._env = env
         self._processes = processes
         self._limits = limits
+        self._sandbox = sandbox or Sandbox(Path("/"))
         self._on_change = on_change
         self._count = 0
         self._started: set[ShellJob] = set()
@@ -133,10 +140,17 @@ class Jobs:
         return OwnJobs(self, owner)
 
     async def start(
-        self, command: str, *, cwd: Path, description: str, owner: Owner = NOBODY, time_s: float = 0
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        description: str,
+        owner: Owner = NOBODY,
+        time_s: float = 0,
+        is_persons: bool = False,
     ) -> ShellJob:
         """Raises `ToolFailed` when the command cannot be started at all. `time_s` is how long it may take, 0 as long as the
-        configuration allows."""
+        configuration allows. What a person types runs without walls."""
         if self._closed:
             raise ToolFailed("the workspace is closing; no more commands are started")
         self._count += 1
@@ -147,18 +161,27 @@ class Jobs:
             limits = limits._replace(time_s=min(time_s, limits.time_s or time_s))
         # PWD keeps the name by which the workspace was opened; a shell drops it where it is not true.
         env = {**self._env, "PWD": str(cwd)}
+        argv, walls = shell_argv(command), None
+        if not is_persons:
+            argv, env, walls = await self._sandbox.wall(argv, env, cwd)
         try:
             process = await self._processes.start(
-                shell_argv(command),
+                argv,
                 cwd=cwd,
                 env=env,
                 tape=tape,
                 tells_place=sys.platform == "linux" and shell().endswith("/bash"),
                 limits=limits,
+                walls=walls,
             )
         except OSError as exc:
             raise ToolFailed(f"the command could not be started in {cwd}: {exc.strerror or exc}") from exc
-        job = ShellJob(job_id, command, description, str(cwd), process, tape, owner)
+        if walls is not None and not process.gone:
+            self._sandbox.enter()
+            process.on_gone = self._sandbox.leave
+        job = ShellJob(
+            job_id, command, description, str(cwd), process, tape, owner, is_walled=walls is not None
+        )
         process.on_exit = lambda: self._ended(job)
         if job.done:
             self._ended(job)
@@ -222,6 +245,7 @@ class Jobs:
             async with anyio.create_task_group() as tasks:
                 for job in self._started:
                     tasks.start_soon(job.kill)
+            await anyio.to_thread.run_sync(self._sandbox.close)
 
     def _ended(self, job: ShellJob) -> None:
         job.ended_at = time.time()

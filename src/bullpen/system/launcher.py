@@ -35,6 +35,7 @@ import time
 from typing import NamedTuple, NoReturn
 
 from bullpen.system.cgroups import Groups
+from bullpen.system.confine import Confinement, enter
 from bullpen.system.limits import NICENESS, NO_LIMITS, Limits, Watch, hold
 from bullpen.system.trees import Tree
 
@@ -75,11 +76,12 @@ class Order(NamedTuple):
     limits: Limits = NO_LIMITS
     tells_place: bool = False
     """Whether bash is to say where it was at its end."""
+    walls: Confinement | None = None
 
     @classmethod
     def read(cls, body: bytes) -> Order:
-        argv, cwd, env, limits, tells_place = json.loads(body)
-        return cls(argv, cwd, env, Limits(*limits), tells_place)
+        argv, cwd, env, limits, tells_place, walls = json.loads(body)
+        return cls(argv, cwd, env, Limits(*limits), tells_place, walls and Confinement(*walls))
 
 
 class Common(NamedTuple):
@@ -377,7 +379,7 @@ def _start(order: Order, fds: list[int], niceness: int) -> int:
 
 
 def _become(order: Order, fds: list[int], report: int, niceness: int) -> NoReturn:
-    """Whatever fails on the way, the command does not run: a limit that cannot be set is no detail."""
+    """Whatever fails on the way, the command does not run: a limit or a wall that cannot be set is no detail."""
     try:
         os.setsid()
         for number in RESET:
@@ -391,6 +393,8 @@ def _become(order: Order, fds: list[int], report: int, niceness: int) -> NoRetur
             os.dup2(fds[4], PLACE_FD)
         os.chdir(order.cwd)
         hold(order.limits, niceness)
+        if order.walls is not None:
+            enter(order.walls)
         os.execve(order.argv[0], order.argv, env)
     except OSError as exc:
         os.write(report, json.dumps([exc.errno, exc.strerror]).encode())

@@ -31,6 +31,7 @@ from typing import Any
 
 import anyio
 
+from bullpen.system.confine import Confinement
 from bullpen.system.limits import NO_LIMITS, Limits, describe
 from bullpen.system.spool import Spool, Tape
 from bullpen.system.tally import Tally
@@ -77,6 +78,7 @@ class Process:
         self.last_directory = ""
         """Where the shell was at its end, if it was asked to say."""
         self.on_exit: Callable[[], None] | None = None
+        self.on_gone: Callable[[], None] | None = None
         self.stdout, self.stderr = stdout, Spool()
         self._tape = tape
         self._drains = [
@@ -182,6 +184,8 @@ class Process:
             drain.close()
         self._gone.set()
         self._forget(self)
+        if self.on_gone is not None:
+            self.on_gone()
 
 
 class _Drain:
@@ -266,11 +270,13 @@ class Processes:
         tape: Tape | None = None,
         tells_place: bool = False,
         limits: Limits = NO_LIMITS,
+        walls: Confinement | None = None,
     ) -> Process:
         """Start a program (by absolute path) in a session of its own, with nothing of our environment.
 
         What it writes goes to `stdout`, or to head and tail; both streams together also to `tape`. Descriptors that are given
-        stay the caller's to close. With `tells_place` a bash says at its end in which directory it is.
+        stay the caller's to close. With `tells_place` a bash says at its end in which directory it is. `walls` are put up before
+        the program begins; it does not begin when they cannot stand.
 
         Raises OSError when the directory or the program is not there, or nothing more can be started.
         A cancel while starting ends whatever has been started, and only then goes on.
@@ -278,7 +284,7 @@ class Processes:
         if any("\0" in word for word in (*argv, str(cwd), *env.keys(), *env.values())):
             raise OSError(errno.EINVAL, "a command cannot hold a NUL byte")
         process = await self._ask_for_one(stdin, Spool() if stdout is None else stdout, tape, limits)
-        await process.begin([list(argv), str(cwd), dict(env), limits, tells_place])
+        await process.begin([list(argv), str(cwd), dict(env), limits, tells_place, walls])
         return process
 
     async def warm(self) -> None:

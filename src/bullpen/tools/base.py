@@ -93,6 +93,8 @@ class Job(Protocol):
     started_at: float
     tape: Tape
     """Both streams together, by offset."""
+    is_walled: bool
+    """Whether it runs in a sandbox."""
     wakes: bool
     """Whether the agent is still to be told of its end."""
 

@@ -10,6 +10,12 @@ MAX_CHARACTERS = 30_000
 """For each stream: enough for a test report, and no more than a few percent of a context window."""
 
 
+WALLED = (
+    "It ran in a sandbox: it may write only in the workspace and in $TMPDIR, and it may have no network. If that is why it "
+    "failed, say so instead of looking for a way around."
+)
+
+
 class Report(NamedTuple):
     text: str
     is_cut: bool
@@ -22,6 +28,8 @@ def report_of(job: Job) -> Report:
     is_cut = parts != streams
     if job.exit_code:
         parts.append(f"Exit code {job.exit_code}")
+    if job.exit_code and job.is_walled:
+        parts.append(WALLED)
     if job.broke_limit:
         parts.append(f"Ended with all that it had started, because it {job.broke_limit}.")
     return Report("\n".join(part for part in parts if part), is_cut)

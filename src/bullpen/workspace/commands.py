@@ -1,5 +1,5 @@
-"""The shell commands of a workspace: their limits as the configuration has them, and background jobs for clients and for
-the agents that started them.
+"""The shell commands of a workspace: their limits and walls as the configuration has them, and background jobs for clients
+and for the agents that started them.
 
 Jobs live as long as the server does, hence their events are not kept: whoever comes back asks for the list.
 """
@@ -7,7 +7,8 @@ Jobs live as long as the server does, hence their events are not kept: whoever c
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,11 +17,12 @@ from bullpen.config.shape import Options
 from bullpen.config.spans import seconds
 from bullpen.errors import BullpenError
 from bullpen.schema.events import Action
-from bullpen.schema.jobs import Job, JobOutput
+from bullpen.schema.jobs import Job, JobOutput, SandboxState
 from bullpen.schema.wire import Wire
 from bullpen.system.jobs import Jobs, Owner, ShellJob
 from bullpen.system.limits import Limits
 from bullpen.system.processes import Processes
+from bullpen.system.sandbox import Asked, Sandbox
 
 OUTPUT_BYTES = 256 * 1024
 """The most that one answer holds of a job's output."""
@@ -36,9 +38,11 @@ class Commands:
 
     def __init__(
         self,
+        root: Path,
         env: Mapping[str, str],
         processes: Processes,
         *,
+        own_places: Iterable[Path],
         options: Callable[[], Options],
         announce: Callable[[Wire, Action], None],
         tell: Callable[[Owner, str], Awaitable[None]],
@@ -50,7 +54,21 @@ class Commands:
         self._tasks = tasks
         self._telling = 0
         """Ended jobs of which an agent is being told."""
-        self.jobs = Jobs(env, processes, limits=self._limits, on_change=self._job_changed)
+        self._sandbox = Sandbox(root, own_places)
+        self.jobs = Jobs(
+            env, processes, limits=self._limits, sandbox=self._sandbox, on_change=self._job_changed
+        )
+
+    async def follow(self, env: Mapping[str, str]) -> bool:
+        """Take up the configuration, with the environment of the person whose home it is; whether the sandbox is another
+        one now."""
+        said, before = self._options().sandbox, self._sandbox.state
+        await self._sandbox.follow(Asked(said.mode, said.network, said.writable, said.hidden), env)
+        return self._sandbox.state != before
+
+    @property
+    def sandbox(self) -> SandboxState:
+        return SandboxState(**self._sandbox.state._asdict())
 
     @property
     def has_work(self) -> bool:

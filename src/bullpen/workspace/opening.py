@@ -38,6 +38,8 @@ class Surroundings:
     """Which projects the person who runs the server trusts."""
     watcher: Watcher | None = None
     """Tells of changed config files; without one they are read anew when a client asks."""
+    own_places: tuple[Path, ...] = ()
+    """Where the server keeps what commands must not see: settings, keys, conversations."""
     hosts: Hosts = field(default_factory=Hosts)
 
 

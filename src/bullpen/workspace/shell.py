@@ -32,7 +32,9 @@ class Shell:
 
     async def _carry_through(self, session_id: str, command: str, done: asyncio.Future[ShellDone]) -> None:
         try:
-            job = await self._jobs.start(command, cwd=self._root, description="typed by a person")
+            job = await self._jobs.start(
+                command, cwd=self._root, description="typed by a person", is_persons=True
+            )
             await job.wait()
             out, err = job.output()
             glue = "\n" if out and err and not out.endswith("\n") else ""

@@ -176,8 +176,10 @@ class Workspace(Records):
         )
         self._questions = Questions(store, opening.id)
         self.commands = Commands(
+            opening.root,
             self._tool_env,
             surroundings.processes,
+            own_places=surroundings.own_places,
             options=lambda: self._configuration.settings.options,
             announce=self._announce,
             tell=self._tell_agent,
@@ -299,6 +301,7 @@ class Workspace(Records):
             outlive=self.outlive,
             untrusted_settings=settings.untrusted,
             warnings=(*settings.problems, *settings.warnings),
+            sandbox=self.commands.sandbox,
         )
 
     def config(self) -> dict[str, Any]:
@@ -519,6 +522,8 @@ class Workspace(Records):
         self._tool_env.clear()
         self._tool_env |= tool_environment({**self._opening.env, **settings.env}, settings.secret_names)
         self._tell_of_skills()
+        if await self.commands.follow(self._opening.env):
+            self._announce(self.commands.sandbox)
         await self._mcp.reconcile(settings.mcp, settings.mcp_errors, self._tasks)
         self._lsp.follow(Following.of(settings), self._tasks)
         self.models.follow()
