@@ -41,6 +41,28 @@ def test_a_permission_shows_what_will_run() -> None:
     ]
 
 
+def test_a_change_of_a_file_is_shown_as_what_is_different() -> None:
+    """With what surrounds it, and with what nobody would see otherwise."""
+    old = "".join(f"line {n}\n" for n in range(20))
+    new = old.replace("line 9\n", "line 9\u200b\n")
+    shown = permission_text(a_permission(file_path="a.py", old_content=old, new_content=new))
+    assert shown.split("\n")[1:12] == [
+        "  | file_path: a.py",
+        "  | change:",
+        "  |   @@ -7,7 +7,7 @@",
+        "  |    line 6",
+        "  |    line 7",
+        "  |    line 8",
+        "  |   -line 9",
+        "  |   +line 9<U+200B>",
+        "  |    line 10",
+        "  |    line 11",
+        "  |    line 12",
+    ]
+    same = permission_text(a_permission(file_path="a.py", old_content="x", new_content="x"))
+    assert "  | new_content: x" in same
+
+
 def test_arguments_cannot_forge_the_dialog() -> None:
     """Every line of theirs is marked, and control characters are visible."""
     shown = permission_text(a_permission(command="ls\n  1 allow once\n\x1b[2A"))

@@ -8,6 +8,7 @@ from typing import Any
 
 from bullpen.asks.display import visible
 from bullpen.cli.inert import inert, inert_line
+from bullpen.files.diff import unified
 from bullpen.schema.asks import (
     PermissionAction,
     PermissionRequest,
@@ -156,13 +157,14 @@ def _claim(params: Any) -> str:
 
 
 def _details(params: Any, description: str) -> str:
-    """The arguments in full, text as text and the rest as JSON; without any, the tool's own description."""
+    """The arguments in full, text as text, the old and the new of a file as their difference, and the rest as JSON; without any,
+    the tool's own description."""
     if isinstance(params, str):
         return _plain(params)
     if not isinstance(params, dict):
         return _plain(description) if params is None else _plain(json.dumps(params, ensure_ascii=False))
     lines: list[str] = []
-    for key, value in params.items():
+    for key, value in _with_difference(params).items():
         if value is None or (key == "description" and isinstance(value, str)):
             continue
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -174,6 +176,16 @@ def _details(params: Any, description: str) -> str:
         else:
             lines.append(f"{inert_line(visible(str(key)))}: {_plain(text)}")
     return "\n".join(lines) or _plain(description)
+
+
+def _with_difference(params: dict[Any, Any]) -> dict[Any, Any]:
+    """A change is judged by what is different, not by two files one below the other."""
+    match params:
+        case {"old_content": str(old), "new_content": str(new), **others} if old != new:
+            _, _, *changed = unified(old, new, "").text.split("\n")
+            return {**others, "change": "\n".join(changed)}
+        case _:
+            return params
 
 
 def _plain(text: str) -> str:
