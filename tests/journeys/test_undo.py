@@ -48,17 +48,15 @@ def files_of(project: Path) -> dict[str, tuple[int, bytes]]:
     return {path: what for path, what in tree_of(project).items() if path.split("/")[0] not in left_out}
 
 
-def test_a_turn_is_looked_at_undone_in_parts_and_as_a_whole_and_redone(bullpen: Bullpen) -> None:
-    project = prepare(bullpen)
+def test_a_turn_is_looked_at_undone_in_parts_and_as_a_whole_and_redone(shared: Bullpen) -> None:
+    project = prepare(shared)
     before = files_of(project)
-    client = bullpen.attach(project)
+    client = shared.attach(project)
     session, stream = play(client)
     after, index = files_of(project), (project / ".git/index").read_bytes()
 
     def say(*words: str) -> subprocess.CompletedProcess[str]:
-        return bullpen.run_command(
-            *words, "--in", str(project), "-H", f"unix://{bullpen.socket}", check=False
-        )
+        return shared.run_command(*words, "--in", str(project), "-H", f"unix://{shared.socket}", check=False)
 
     listed = say("changes")
     assert (listed.returncode, listed.stderr) == (0, "")
@@ -98,20 +96,20 @@ def test_a_turn_is_looked_at_undone_in_parts_and_as_a_whole_and_redone(bullpen: 
     assert (spent.returncode, spent.stdout, spent.stderr) == (1, "", "bullpen: there is nothing to redo\n")
 
 
-def test_talk_and_reads_cost_nothing(bullpen: Bullpen) -> None:
+def test_talk_and_reads_cost_nothing(shared: Bullpen) -> None:
     """Nothing is looked at, and nothing kept, before a call that may change something."""
     look = {"description": "look", "command": "ls | sort"}
-    client = bullpen.attach(bullpen.project({"calls": [{"name": "bash", "input": look}]}, {"say": "Done."}))
+    client = shared.attach(shared.project({"calls": [{"name": "bash", "input": look}]}, {"say": "Done."}))
     session, stream = client.session(), client.stream()
     stream.completion(client.prompt(session, "look", permissions="allow"))
     stream.completion(client.prompt(session, "and talk", permissions="allow"))
-    assert not (bullpen.data / "undo").exists()
+    assert not (shared.data / "undo" / client.info["id"]).exists()
     assert client.ok("GET", f"/sessions/{session}/changes") == []
 
 
-def test_a_persons_edit_is_never_overwritten(bullpen: Bullpen) -> None:
-    project = prepare(bullpen)
-    client = bullpen.attach(project)
+def test_a_persons_edit_is_never_overwritten(shared: Bullpen) -> None:
+    project = prepare(shared)
+    client = shared.attach(project)
     session, _ = play(client)
     (project / "new.txt").write_text("by an edit\nand by a person\n")
     changes = f"/sessions/{session}/changes"

@@ -142,9 +142,10 @@ def _file_lines(file: FileUndo) -> Iterator[str]:
         word = "CONFLICT" if file.status == "conflict" else "leave"
         yield f"  {word}  {path}: {inert_line(file.reason)}"
         return
-    size = "binary" if file.binary else f"+{file.additions} −{file.removals}"
-    said = "; ".join(filter(None, (size, inert_line(file.reason), "too long to show" if file.cut else "")))
-    yield f"  {_WORDS[file.change]}  {path}  ({said})"
+    lines = f"+{file.additions} −{file.removals}" if file.additions or file.removals else ""
+    size = "binary" if file.binary else "too long to show" if file.cut else lines
+    said = "; ".join(filter(None, (size, inert_line(file.reason))))
+    yield f"  {_WORDS[file.change]}  {path}" + (f"  ({said})" if said else "")
     for hunk in file.hunks:
         head, _, lines = hunk.text.partition("\n")
         yield f"    hunk {hunk.id}  {inert_line(head)}"

@@ -15,7 +15,7 @@ from tests.faults.kill.undoer import TURN, play, prepare
 from tests.files.yard import open_yard, tree_of
 
 POINTS = ("undo-begun", "undo-restoring", "undo-restored", "file-writing", "file-written", "file-swapping")
-KILLS = [(point, count) for point in POINTS for count in range(1, sized(3, 9))]
+KILLS = [("undo-restoring", 2), *((point, count) for point in POINTS for count in range(1, sized(2, 9)))]
 
 
 @pytest.fixture
@@ -52,5 +52,5 @@ async def test_an_undo_that_was_killed_is_finished(tmp_path: Path, figure: Figur
             assert (turn.turn, turn.state) == (TURN, "undone")
             await yard.redo()
             assert yard.tree() == after
-    assert died > len(POINTS)
+    assert died >= len(POINTS)
     figure("R-27", "KILL", f"0 of {died} undos left half done by a kill")
