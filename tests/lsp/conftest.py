@@ -17,7 +17,8 @@ from tests.tools.conftest import Bench
 from bullpen.config.shape import LspServer
 from bullpen.lsp import plan
 from bullpen.lsp.checking import Patience
-from bullpen.lsp.servers import Following, LspServers, Waits
+from bullpen.lsp.selection import Following
+from bullpen.lsp.servers import LspServers, Waits
 from bullpen.schema.agent import LspInfo
 from bullpen.schema.events import LspEvent
 from bullpen.system.jobs import Jobs

@@ -14,8 +14,8 @@ from tests.lsp.conftest import ENV, PATIENT, Room, Script, opened
 from bullpen.config.shape import LspServer
 from bullpen.errors import LanguageServerFailed, LanguageServerNotFound, ToolFailed
 from bullpen.lsp import plan
+from bullpen.lsp.selection import Following
 from bullpen.lsp.server import DISABLED, ERROR, READY, RESTARTS, STARTING, STOPPED, UNSTARTED
-from bullpen.lsp.servers import Following
 
 
 async def test_nothing_starts_before_a_file_is_touched(room: Room, script: Script) -> None:

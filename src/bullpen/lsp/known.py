@@ -35,419 +35,98 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the program is there for other reasons too, so that it only starts when somebody configures it."""
 
 
-_PYTHON_ROOT = (
-    "pyproject.toml",
-    "setup.py",
-    "setup.cfg",
-    "requirements.txt",
-    "Pipfile",
-    "pyrightconfig.json",
-    ".git",
-)
-_NODE_ROOT = ("package.json", "tsconfig.json", "jsconfig.json", ".git")
-_SCRIPTS = ("javascript", "javascriptreact", "typescript", "typescriptreact")
-_OWN_PYTHON = {"python": {"pythonPath": PYTHON}}
+_TABLE = """
+    basedpyright | basedpyright-langserver --stdio | python | pyproject.toml setup.py setup.cfg requirements.txt Pipfile pyrightconfig.json .git | - | pip install basedpyright
+    pyright | pyright-langserver --stdio | python | pyproject.toml setup.py setup.cfg requirements.txt Pipfile pyrightconfig.json .git | - | pip install pyright
+    pylsp | pylsp | python | pyproject.toml setup.py setup.cfg requirements.txt Pipfile pyrightconfig.json .git | runs | pip install python-lsp-server
+    jedi-language-server | jedi-language-server | python | pyproject.toml setup.py setup.cfg requirements.txt Pipfile pyrightconfig.json .git | runs | pip install jedi-language-server
+    ruff | ruff server | python | pyproject.toml setup.py setup.cfg requirements.txt Pipfile pyrightconfig.json .git ruff.toml .ruff.toml | generic family=python-lint | pip install ruff
+    gopls | gopls | go gomod gowork | go.mod go.work | - | go install golang.org/x/tools/gopls@latest
+    rust-analyzer | rust-analyzer | rust | Cargo.toml rust-project.json | runs | rustup component add rust-analyzer
+    typescript-language-server | typescript-language-server --stdio | javascript javascriptreact typescript typescriptreact | package.json tsconfig.json jsconfig.json .git | runs | npm install -g typescript-language-server typescript
+    vtsls | vtsls --stdio | javascript javascriptreact typescript typescriptreact | package.json tsconfig.json jsconfig.json .git | runs | npm install -g @vtsls/language-server
+    eslint | vscode-eslint-language-server --stdio | javascript javascriptreact typescript typescriptreact | .eslintrc* eslint.config.* | runs family=javascript-lint | npm install -g vscode-langservers-extracted
+    biome | biome lsp-proxy | javascript javascriptreact typescript typescriptreact | biome.json biome.jsonc | family=biome | npm install -g @biomejs/biome
+    svelteserver | svelteserver --stdio | svelte | svelte.config.* package.json | runs | npm install -g svelte-language-server
+    vue-language-server | vue-language-server --stdio | vue | package.json | runs | npm install -g @vue/language-server
+    html | vscode-html-language-server --stdio | html | package.json .git | - | npm install -g vscode-langservers-extracted
+    css | vscode-css-language-server --stdio | css scss less | package.json .git | - | npm install -g vscode-langservers-extracted
+    json | vscode-json-language-server --stdio | json jsonc | package.json .git | runs | npm install -g vscode-langservers-extracted
+    yaml | yaml-language-server --stdio | yaml | .git | runs | npm install -g yaml-language-server
+    taplo | taplo lsp stdio | toml | *.toml | runs | cargo install taplo-cli --features lsp
+    bash-language-server | bash-language-server start | shellscript | .git | - | npm install -g bash-language-server
+    clangd | clangd | c cpp objective-c objective-cpp cuda | compile_commands.json compile_flags.txt .clangd CMakeLists.txt Makefile configure.ac .git | - | apt install clangd
+    ccls | ccls | c cpp objective-c objective-cpp | compile_commands.json .ccls | runs | apt install ccls
+    cmake-language-server | cmake-language-server | cmake | CMakeLists.txt | runs | pip install cmake-language-server
+    zls | zls | zig | build.zig zls.json | runs | see the releases of zls
+    jdtls | jdtls | java | pom.xml build.gradle build.gradle.kts gradlew mvnw | runs | see the releases of Eclipse JDT LS
+    kotlin-language-server | kotlin-language-server | kotlin | build.gradle build.gradle.kts pom.xml | runs | see the releases of kotlin-language-server
+    metals | metals | scala | build.sbt build.sc pom.xml | runs | coursier install metals
+    omnisharp | OmniSharp -lsp | csharp | *.sln *.csproj | runs | see the releases of OmniSharp
+    csharp-ls | csharp-ls | csharp | *.sln *.csproj | runs | dotnet tool install -g csharp-ls
+    sourcekit-lsp | sourcekit-lsp | swift | Package.swift | runs | comes with Swift
+    solargraph | solargraph stdio | ruby | Gemfile .solargraph.yml | runs | gem install solargraph
+    ruby-lsp | ruby-lsp | ruby | Gemfile | runs | gem install ruby-lsp
+    intelephense | intelephense --stdio | php | composer.json .git | - | npm install -g intelephense
+    phpactor | phpactor language-server | php | composer.json .phpactor.json | runs | see the manual of phpactor
+    lua-language-server | lua-language-server | lua | .luarc.json .luarc.jsonc stylua.toml .git | runs | see the releases of lua-language-server
+    elixir-ls | elixir-ls | elixir | mix.exs | runs | see the releases of ElixirLS
+    erlang_ls | erlang_ls | erlang | rebar.config erlang.mk | runs | see the releases of erlang_ls
+    haskell-language-server | haskell-language-server-wrapper --lsp | haskell | *.cabal stack.yaml cabal.project package.yaml | runs | ghcup install hls
+    ocamllsp | ocamllsp | ocaml | dune-project dune-workspace *.opam | runs | opam install ocaml-lsp-server
+    clojure-lsp | clojure-lsp | clojure | deps.edn project.clj shadow-cljs.edn | runs | see the releases of clojure-lsp
+    dartls | dart language-server --protocol=lsp | dart | pubspec.yaml | runs | comes with Dart
+    nil | nil | nix | flake.nix default.nix shell.nix | runs | nix profile install nixpkgs#nil
+    terraform-ls | terraform-ls serve | terraform | .terraform *.tf | runs | see the releases of terraform-ls
+    dockerfile | docker-langserver --stdio | dockerfile | Dockerfile Containerfile | - | npm install -g dockerfile-language-server-nodejs
+    sqls | sqls | sql | .sqls.yml | runs | go install github.com/sqls-server/sqls@latest
+    texlab | texlab | latex bibtex | .latexmkrc *.tex | runs | cargo install texlab
+    marksman | marksman server | markdown | .marksman.toml | - | see the releases of marksman
+    protols | protols | proto | *.proto buf.yaml | - | cargo install protols
+    graphql | graphql-lsp server -m stream | graphql | .graphqlrc* graphql.config.* | runs | npm install -g graphql-language-service-cli
+    gleam | gleam lsp | gleam | gleam.toml | runs | comes with Gleam
+    nimlangserver | nimlangserver | nim | *.nimble | runs | nimble install nimlangserver
+    r-languageserver | R --no-echo -e languageserver::run() | r | DESCRIPTION .Rproj | runs generic | R -e 'install.packages("languageserver")'
+"""
+"""Name, command, languages, marks in the root, how it behaves, how a person gets it."""
+
+_PYTHON = {"python": {"pythonPath": PYTHON}}
 """Without it these run `.venv/bin/python` of the repository to learn its paths."""
 
+_MORE: Mapping[str, dict[str, Any]] = {
+    "basedpyright": {
+        # By itself it wants more than most projects do; what a project configures counts all the same.
+        "options": {"basedpyright": {"analysis": {"typeCheckingMode": "standard"}}},
+        "careful_options": _PYTHON,
+    },
+    "pyright": {"careful_options": _PYTHON},
+    "gopls": {
+        # Without version control, whose settings lie in the repository, and without fetching another compiler.
+        "careful_options": {"gopls": {"buildFlags": ["-buildvcs=false"], "env": {"GOTOOLCHAIN": "local"}}}
+    },
+}
 
-def _known(
-    name: str,
-    argv: str,
-    filetypes: str,
-    markers: tuple[str, ...],
-    install: str,
-    **more: Any,
-) -> Known:
+
+def _known(row: str) -> Known:
+    name, argv, filetypes, markers, flags, install = (cell.strip() for cell in row.split("|"))
     command, *args = argv.split()
-    kinds = tuple(filetypes.split())
+    languages = tuple(filetypes.split())
+    families = [flag.removeprefix("family=") for flag in flags.split() if flag.startswith("family=")]
     return Known(
         name=name,
         command=command,
         args=tuple(args),
-        filetypes=kinds,
-        root_markers=markers,
+        filetypes=languages,
+        root_markers=tuple(markers.split()),
+        family=families[0] if families else languages[0],
         install=install,
-        **{"family": kinds[0], **more},
+        runs_project_code="runs" in flags.split(),
+        is_generic="generic" in flags.split(),
+        **_MORE.get(name, {}),
     )
 
 
-KNOWN: tuple[Known, ...] = (
-    _known(
-        "basedpyright",
-        "basedpyright-langserver --stdio",
-        "python",
-        _PYTHON_ROOT,
-        "pip install basedpyright",
-        # By itself it wants more than most projects do; what a project configures counts all the same.
-        options={"basedpyright": {"analysis": {"typeCheckingMode": "standard"}}},
-        careful_options=_OWN_PYTHON,
-    ),
-    _known(
-        "pyright",
-        "pyright-langserver --stdio",
-        "python",
-        _PYTHON_ROOT,
-        "pip install pyright",
-        careful_options=_OWN_PYTHON,
-    ),
-    _known("pylsp", "pylsp", "python", _PYTHON_ROOT, "pip install python-lsp-server", runs_project_code=True),
-    _known(
-        "jedi-language-server",
-        "jedi-language-server",
-        "python",
-        _PYTHON_ROOT,
-        "pip install jedi-language-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "ruff",
-        "ruff server",
-        "python",
-        (*_PYTHON_ROOT, "ruff.toml", ".ruff.toml"),
-        "pip install ruff",
-        family="python-lint",
-        is_generic=True,
-    ),
-    _known(
-        "gopls",
-        "gopls",
-        "go gomod gowork",
-        ("go.mod", "go.work"),
-        "go install golang.org/x/tools/gopls@latest",
-        # Without version control, whose settings lie in the repository, and without fetching another compiler.
-        careful_options={"gopls": {"buildFlags": ["-buildvcs=false"], "env": {"GOTOOLCHAIN": "local"}}},
-    ),
-    _known(
-        "rust-analyzer",
-        "rust-analyzer",
-        "rust",
-        ("Cargo.toml", "rust-project.json"),
-        "rustup component add rust-analyzer",
-        runs_project_code=True,
-    ),
-    _known(
-        "typescript-language-server",
-        "typescript-language-server --stdio",
-        " ".join(_SCRIPTS),
-        _NODE_ROOT,
-        "npm install -g typescript-language-server typescript",
-        runs_project_code=True,
-    ),
-    _known(
-        "vtsls",
-        "vtsls --stdio",
-        " ".join(_SCRIPTS),
-        _NODE_ROOT,
-        "npm install -g @vtsls/language-server",
-        family="javascript",
-        runs_project_code=True,
-    ),
-    _known(
-        "eslint",
-        "vscode-eslint-language-server --stdio",
-        " ".join(_SCRIPTS),
-        (".eslintrc*", "eslint.config.*"),
-        "npm install -g vscode-langservers-extracted",
-        family="javascript-lint",
-        runs_project_code=True,
-    ),
-    _known(
-        "biome",
-        "biome lsp-proxy",
-        " ".join(_SCRIPTS),
-        ("biome.json", "biome.jsonc"),
-        "npm install -g @biomejs/biome",
-        family="biome",
-    ),
-    _known(
-        "svelteserver",
-        "svelteserver --stdio",
-        "svelte",
-        ("svelte.config.*", "package.json"),
-        "npm install -g svelte-language-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "vue-language-server",
-        "vue-language-server --stdio",
-        "vue",
-        ("package.json",),
-        "npm install -g @vue/language-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "html",
-        "vscode-html-language-server --stdio",
-        "html",
-        ("package.json", ".git"),
-        "npm install -g vscode-langservers-extracted",
-    ),
-    _known(
-        "css",
-        "vscode-css-language-server --stdio",
-        "css scss less",
-        ("package.json", ".git"),
-        "npm install -g vscode-langservers-extracted",
-    ),
-    _known(
-        "json",
-        "vscode-json-language-server --stdio",
-        "json jsonc",
-        ("package.json", ".git"),
-        "npm install -g vscode-langservers-extracted",
-        runs_project_code=True,
-    ),
-    _known(
-        "yaml",
-        "yaml-language-server --stdio",
-        "yaml",
-        (".git",),
-        "npm install -g yaml-language-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "taplo",
-        "taplo lsp stdio",
-        "toml",
-        ("*.toml",),
-        "cargo install taplo-cli --features lsp",
-        runs_project_code=True,
-    ),
-    _known(
-        "bash-language-server",
-        "bash-language-server start",
-        "shellscript",
-        (".git",),
-        "npm install -g bash-language-server",
-    ),
-    _known(
-        "clangd",
-        "clangd",
-        "c cpp objective-c objective-cpp cuda",
-        (
-            "compile_commands.json",
-            "compile_flags.txt",
-            ".clangd",
-            "CMakeLists.txt",
-            "Makefile",
-            "configure.ac",
-            ".git",
-        ),
-        "apt install clangd",
-    ),
-    _known(
-        "ccls",
-        "ccls",
-        "c cpp objective-c objective-cpp",
-        ("compile_commands.json", ".ccls"),
-        "apt install ccls",
-        runs_project_code=True,
-    ),
-    _known(
-        "cmake-language-server",
-        "cmake-language-server",
-        "cmake",
-        ("CMakeLists.txt",),
-        "pip install cmake-language-server",
-        runs_project_code=True,
-    ),
-    _known("zls", "zls", "zig", ("build.zig", "zls.json"), "see the releases of zls", runs_project_code=True),
-    _known(
-        "jdtls",
-        "jdtls",
-        "java",
-        ("pom.xml", "build.gradle", "build.gradle.kts", "gradlew", "mvnw"),
-        "see the releases of Eclipse JDT LS",
-        runs_project_code=True,
-    ),
-    _known(
-        "kotlin-language-server",
-        "kotlin-language-server",
-        "kotlin",
-        ("build.gradle", "build.gradle.kts", "pom.xml"),
-        "see the releases of kotlin-language-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "metals",
-        "metals",
-        "scala",
-        ("build.sbt", "build.sc", "pom.xml"),
-        "coursier install metals",
-        runs_project_code=True,
-    ),
-    _known(
-        "omnisharp",
-        "OmniSharp -lsp",
-        "csharp",
-        ("*.sln", "*.csproj"),
-        "see the releases of OmniSharp",
-        runs_project_code=True,
-    ),
-    _known(
-        "csharp-ls",
-        "csharp-ls",
-        "csharp",
-        ("*.sln", "*.csproj"),
-        "dotnet tool install -g csharp-ls",
-        runs_project_code=True,
-    ),
-    _known(
-        "sourcekit-lsp",
-        "sourcekit-lsp",
-        "swift",
-        ("Package.swift",),
-        "comes with Swift",
-        runs_project_code=True,
-    ),
-    _known(
-        "solargraph",
-        "solargraph stdio",
-        "ruby",
-        ("Gemfile", ".solargraph.yml"),
-        "gem install solargraph",
-        runs_project_code=True,
-    ),
-    _known("ruby-lsp", "ruby-lsp", "ruby", ("Gemfile",), "gem install ruby-lsp", runs_project_code=True),
-    _known(
-        "intelephense",
-        "intelephense --stdio",
-        "php",
-        ("composer.json", ".git"),
-        "npm install -g intelephense",
-    ),
-    _known(
-        "phpactor",
-        "phpactor language-server",
-        "php",
-        ("composer.json", ".phpactor.json"),
-        "see the manual of phpactor",
-        runs_project_code=True,
-    ),
-    _known(
-        "lua-language-server",
-        "lua-language-server",
-        "lua",
-        (".luarc.json", ".luarc.jsonc", "stylua.toml", ".git"),
-        "see the releases of lua-language-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "elixir-ls",
-        "elixir-ls",
-        "elixir",
-        ("mix.exs",),
-        "see the releases of ElixirLS",
-        runs_project_code=True,
-    ),
-    _known(
-        "erlang_ls",
-        "erlang_ls",
-        "erlang",
-        ("rebar.config", "erlang.mk"),
-        "see the releases of erlang_ls",
-        runs_project_code=True,
-    ),
-    _known(
-        "haskell-language-server",
-        "haskell-language-server-wrapper --lsp",
-        "haskell",
-        ("*.cabal", "stack.yaml", "cabal.project", "package.yaml"),
-        "ghcup install hls",
-        runs_project_code=True,
-    ),
-    _known(
-        "ocamllsp",
-        "ocamllsp",
-        "ocaml",
-        ("dune-project", "dune-workspace", "*.opam"),
-        "opam install ocaml-lsp-server",
-        runs_project_code=True,
-    ),
-    _known(
-        "clojure-lsp",
-        "clojure-lsp",
-        "clojure",
-        ("deps.edn", "project.clj", "shadow-cljs.edn"),
-        "see the releases of clojure-lsp",
-        runs_project_code=True,
-    ),
-    _known(
-        "dartls",
-        "dart language-server --protocol=lsp",
-        "dart",
-        ("pubspec.yaml",),
-        "comes with Dart",
-        runs_project_code=True,
-    ),
-    _known(
-        "nil",
-        "nil",
-        "nix",
-        ("flake.nix", "default.nix", "shell.nix"),
-        "nix profile install nixpkgs#nil",
-        runs_project_code=True,
-    ),
-    _known(
-        "terraform-ls",
-        "terraform-ls serve",
-        "terraform",
-        (".terraform", "*.tf"),
-        "see the releases of terraform-ls",
-        runs_project_code=True,
-    ),
-    _known(
-        "dockerfile",
-        "docker-langserver --stdio",
-        "dockerfile",
-        ("Dockerfile", "Containerfile"),
-        "npm install -g dockerfile-language-server-nodejs",
-    ),
-    _known(
-        "sqls",
-        "sqls",
-        "sql",
-        (".sqls.yml",),
-        "go install github.com/sqls-server/sqls@latest",
-        runs_project_code=True,
-    ),
-    _known(
-        "texlab",
-        "texlab",
-        "latex bibtex",
-        (".latexmkrc", "*.tex"),
-        "cargo install texlab",
-        runs_project_code=True,
-    ),
-    _known("marksman", "marksman server", "markdown", (".marksman.toml",), "see the releases of marksman"),
-    _known("protols", "protols", "proto", ("*.proto", "buf.yaml"), "cargo install protols"),
-    _known(
-        "graphql",
-        "graphql-lsp server -m stream",
-        "graphql",
-        (".graphqlrc*", "graphql.config.*"),
-        "npm install -g graphql-language-service-cli",
-        runs_project_code=True,
-    ),
-    _known("gleam", "gleam lsp", "gleam", ("gleam.toml",), "comes with Gleam", runs_project_code=True),
-    _known(
-        "nimlangserver",
-        "nimlangserver",
-        "nim",
-        ("*.nimble",),
-        "nimble install nimlangserver",
-        runs_project_code=True,
-    ),
-    _known(
-        "r-languageserver",
-        "R --no-echo -e languageserver::run()",
-        "r",
-        ("DESCRIPTION", ".Rproj"),
-        "R -e 'install.packages(\"languageserver\")'",
-        runs_project_code=True,
-        is_generic=True,
-    ),
-)
+KNOWN: tuple[Known, ...] = tuple(_known(row) for row in _TABLE.strip().splitlines())
 
 _LANGUAGES = """
     python py pyi pyw|go go|gomod go.mod|gowork go.work|rust rs|javascript js mjs cjs|javascriptreact jsx

@@ -100,10 +100,6 @@ class Server:
         return self._state
 
     @property
-    def error(self) -> str:
-        return self._error
-
-    @property
     def client(self) -> Client | None:
         """The open conversation, if the server is ready."""
         return self._client

@@ -15,17 +15,16 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from bullpen.config.settings import Settings
-from bullpen.config.spans import seconds
 from bullpen.errors import LanguageServerFailed, LanguageServerNotFound, ToolFailed
-from bullpen.lsp import checking, diagnostics, plan, wording
+from bullpen.lsp import checking, diagnostics, wording
 from bullpen.lsp.checking import Baseline, Patience
 from bullpen.lsp.client import Client
 from bullpen.lsp.diagnostics import Found
 from bullpen.lsp.documents import DELETED, Document, path_of, read_text, uri_of
-from bullpen.lsp.known import is_source, language_of
+from bullpen.lsp.known import language_of
 from bullpen.lsp.plan import Plan
 from bullpen.lsp.scan import Scan
+from bullpen.lsp.selection import Following, Selection
 from bullpen.lsp.server import AGAIN_S, ERROR, READY, STARTING, Server, Surroundings
 from bullpen.schema.agent import LspInfo
 from bullpen.schema.events import LspEvent
@@ -57,32 +56,6 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float = 30.0
 
 
-class Following(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says about language servers."""
-
-    plans: dict[str, Plan] = {}
-    auto: bool = False
-    trusted: bool = False
-    idle_s: float = 0.0
-    is_logged: bool = False
-
-    @classmethod
-    def of(cls, settings: Settings) -> Following:
-        options = settings.options
-        unusable = {name: plan.unusable(name, why) for name, why in settings.lsp_errors.items()}
-        return cls(
-            plans={
-                name: plan.configured(name, entry, trusted=settings.trusted)
-                for name, entry in settings.lsp.items()
-            }
-            | unusable,
-            auto=options.auto_lsp,
-            trusted=settings.trusted,
-            idle_s=seconds(options.lsp_idle_timeout),
-            is_logged=options.debug_lsp,
-        )
-
-
 class LspServers:
     """Made with the workspace. `follow` takes a configuration up, `close` ends all."""
 
@@ -110,18 +83,16 @@ class LspServers:
             restart_delay_s=restart_delay_s,
             again_s=again_s,
         )
-        self._env = env
-        self._following = Following()
+        self.selection = Selection(self.root, env, self._clock, again_s=again_s)
         self._servers: dict[str, Server] = {}
         self._tasks: TaskGroup | None = None
-        self._scan = Scan(self.root, self._is_watched)
+        self._scan = Scan(self.root, self.selection.is_watched)
         self._look = Coalesced(self._look_around)
-        self._missing: dict[str, float] = {}
 
     def follow(self, following: Following, tasks: TaskGroup) -> None:
         """Take a configuration up. Servers that it changes are ended, and start anew when they are next wanted."""
-        before, self._following, self._tasks = self._following, following, tasks
-        self._missing = {}
+        before, self._tasks = self.selection.following, tasks
+        self.selection.follow(following)
         same = msgspec.structs.replace(before, plans={}) == msgspec.structs.replace(following, plans={})
         for name, server in list(self._servers.items()):
             if not same or before.plans.get(name) != following.plans.get(name):
@@ -215,7 +186,7 @@ class LspServers:
             servers = await self._wanted(path)
             troubles = [await self._trouble(server) for server in servers]
             if all(troubles):
-                raise ToolFailed("; ".join(troubles) or self._nobody(path))
+                raise ToolFailed("; ".join(troubles) or self.selection.reason(path))
         await self._tell_of_others()
         silent: set[str] = set()
         with anyio.move_on_after(ALL_S) as scope:
@@ -240,7 +211,7 @@ class LspServers:
             if server.client is not None and server.client.can(method):
                 document = server.client.documents.tell(uri_of(real), language_of(real.name), text)
                 return server.client, document
-        raise ToolFailed("; ".join(failures) or self._nobody(path))
+        raise ToolFailed("; ".join(failures) or self.selection.reason(path))
 
     async def show(self, client: Client, files: Iterable[Path]) -> None:
         """Open files at a server, so that it knows them even if it has not found them by itself yet."""
@@ -250,16 +221,7 @@ class LspServers:
             if text is not None:
                 client.documents.tell(uri_of(path), language_of(path.name), text)
 
-    def serves(self, path: Path) -> bool:
-        """Whether any server that there is, or could be, is for files of this name."""
-        plans = [server.plan for server in self._servers.values() if not server.plan.disabled]
-        plans += [mine for _, mine in plan.catalogue(trusted=False)] if self._following.auto else []
-        return any(each.knows(path) for each in plans)
-
     # Inside
-
-    def _is_watched(self, path: Path) -> bool:
-        return is_source(path.name) or any(each.knows(path) for each in self._following.plans.values())
 
     def _clients(self) -> list[Client]:
         return [server.client for server in self._servers.values() if server.client is not None]
@@ -308,7 +270,7 @@ class LspServers:
         real = paths.real(path)
         if self._tasks is None or not real.is_relative_to(self.root):
             return []
-        fitting = await anyio.to_thread.run_sync(self._fitting, real)
+        fitting = await anyio.to_thread.run_sync(self.selection.fitting, real, self._servers)
         if fitting and not self._clients() and self._tasks is not None:
             # What changes from now on is told; what is there now, servers read for themselves.
             self._tasks.start_soon(self._look)
@@ -320,41 +282,8 @@ class LspServers:
             self._want(server)
         return servers
 
-    def _fitting(self, path: Path) -> list[Plan]:
-        """The plans for a file: those of the person, then of the catalogue what is installed. Looks at the disk."""
-        following = self._following
-        fitting = [
-            each
-            for each in following.plans.values()
-            if not each.disabled and each.knows(path) and each.belongs(self.root)
-        ]
-        served = {each.family for each in fitting}
-        for model, mine in plan.catalogue(trusted=following.trusted) if following.auto else ():
-            if model.is_generic or model.name in following.plans or model.family in served:
-                continue
-            if not mine.knows(path):
-                continue
-            if (model.runs_project_code and not following.trusted) or not mine.belongs(self.root):
-                continue
-            if model.name in self._servers or self._is_installed(mine):
-                served.add(model.family)
-                fitting.append(mine)
-        return fitting
-
-    def _is_installed(self, mine: Plan) -> bool:
-        """Asked again after a while: somebody may have installed it meanwhile."""
-        now = self._clock.monotonic()
-        if now < self._missing.get(mine.name, now):
-            return False
-        try:
-            plan.launch(mine, self.root, self._env)
-        except LanguageServerFailed:
-            self._missing[mine.name] = now + self._surroundings.again_s
-            return False
-        return True
-
     def _new(self, found: Plan) -> Server:
-        following = self._following
+        following = self.selection.following
         return Server(found, self._surroundings, idle_s=following.idle_s, is_logged=following.is_logged)
 
     def _want(self, server: Server) -> None:
@@ -394,26 +323,3 @@ class LspServers:
     def _open_files(self) -> list[Path]:
         uris = {uri for client in self._clients() for uri in client.documents.uris()}
         return sorted(path for uri in uris if (path := path_of(uri)) is not None)
-
-    def _nobody(self, path: Path) -> str:
-        """Why no server answers for a file, with the next step."""
-        if not paths.is_inside(self.root, path):
-            return f"{path} lies outside the workspace; language servers only know what is in it"
-        if not self._following.auto:
-            return f"no language server is configured for {path.name}, and options.auto_lsp is off"
-        able = [model for model, mine in plan.catalogue(trusted=False) if mine.knows(path)]
-        waiting = [m.name for m in able if m.runs_project_code and not self._following.trusted]
-        here = [model for model in able if plan.has_marker(self.root, model.root_markers)]
-        hint = f"; to get one: {here[0].install}" if here else ""
-        if able and not here:
-            marks = " or ".join(able[0].root_markers)
-            hint = (
-                f"; {able[0].name} starts where {marks} lies in the workspace, and the user can configure other "
-                "root_markers under lsp"
-            )
-        if waiting:
-            hint += (
-                f"; {', '.join(waiting)} would run or fetch what the project says, so the user has to configure it under "
-                "lsp or to trust the project first"
-            )
-        return f"no language server that can do this runs for {path.name}{hint}"

@@ -101,7 +101,11 @@ async def _hits(ctx: ToolContext, symbol: str, place: Path) -> list[Hit]:
     if await anyio.to_thread.run_sync(place.is_file):
         names = [place]
     else:
-        names = [path for path in await _files(ctx, symbols.last_part(symbol), place) if ctx.lsp.serves(path)]
+        names = [
+            path
+            for path in await _files(ctx, symbols.last_part(symbol), place)
+            if ctx.lsp.selection.serves(path)
+        ]
     hits: list[Hit] = []
     for path in names:
         text = await anyio.to_thread.run_sync(read_text, path, MAX_TEXT_BYTES)

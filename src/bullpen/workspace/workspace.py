@@ -31,7 +31,8 @@ from bullpen.errors import AgentNotReady, BadRequest, WorkspaceClosing
 from bullpen.files.tracking import Tracking
 from bullpen.files.undoing import Undoing
 from bullpen.files.walk import Limits
-from bullpen.lsp.servers import Following, LspServers
+from bullpen.lsp.selection import Following
+from bullpen.lsp.servers import LspServers
 from bullpen.mcp.logins import LoginBook
 from bullpen.mcp.pins import PinBook
 from bullpen.mcp.servers import McpServers
