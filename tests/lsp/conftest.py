@@ -134,7 +134,9 @@ class Script:
     def __init__(self, log: Path) -> None:
         self._log = log
 
-    def __call__(self, *, options: dict[str, Any] | None = None, **words: Any) -> LspServer:
+    def __call__(
+        self, *, options: dict[str, Any] | None = None, timeout: float = 30, **words: Any
+    ) -> LspServer:
         told = self._log.with_name(f"words-{uuid.uuid4().hex}.json")
         told.write_text(json.dumps({"log": str(self._log), "pull": True, **words}))
         return LspServer(
@@ -142,7 +144,7 @@ class Script:
             args=("-S", str(HERE / "scripted.py"), str(told)),
             filetypes=("txt",),
             options=options or {},
-            timeout=30,
+            timeout=timeout,
         )
 
     def heard(self, method: str | None = None) -> list[dict[str, Any]]:

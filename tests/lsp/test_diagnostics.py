@@ -8,6 +8,7 @@ from typing import Any
 from bullpen.lsp.checking import Baseline
 from bullpen.lsp.diagnostics import (
     MAX_FILES,
+    MAX_IN_ALL,
     MAX_PER_FILE,
     Complaint,
     Complaints,
@@ -105,6 +106,23 @@ def test_what_a_server_sends_is_read_leniently_and_cannot_close_our_marks() -> N
 def test_no_more_is_kept_than_anybody_reads() -> None:
     complaints = Complaints()
     complaints.push("file:///a", [wire(n) for n in range(MAX_PER_FILE + 5)], 1)
+    complaints.push("file:///" + "x" * 10_000, [wire(0)], 1)
     for number in range(MAX_FILES + 5):
         complaints.push(f"file:///{number}", [wire(0)], 1)
     assert complaints.count() == MAX_PER_FILE + MAX_FILES - 1
+    for number in range(MAX_FILES):
+        complaints.push(f"file:///{number}", [wire(n) for n in range(50)], 1)
+    assert complaints.count() == MAX_IN_ALL
+    complaints.push("file:///a", [], 1)
+    complaints.push("file:///1998", [wire(1)], 1)
+    assert complaints.of("file:///1998") == [wire(1)]
+
+
+def test_a_huge_complaint_is_kept_in_small() -> None:
+    complaints = Complaints()
+    huge = {**wire(3, "m" * 10_000, severity=2), "relatedInformation": [{"x": "y" * 100_000}]}
+    complaints.push("file:///a", [huge, {**wire(4), "data": "z" * 100_000}], 1)
+    assert complaints.of("file:///a") == [
+        {"range": {"start": {"line": 3, "character": 0}}, "severity": 2, "message": "m" * 600},
+        wire(4),
+    ]

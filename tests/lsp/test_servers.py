@@ -255,6 +255,17 @@ async def test_nonsense_ends_the_conversation(room: Room, script: Script, nonsen
         await room.servers.complaints(room.write("a.txt", "BAD\n"))
 
 
+async def test_a_message_that_is_nested_without_end_ends_nothing_but_its_sender(
+    room: Room, script: Script
+) -> None:
+    for depth in (100, 900, 990, 5_000):
+        deep = "[" * depth + "]" * depth
+        said = f'{{"method": "textDocument/publishDiagnostics", "params": {{"uri": "file:///a", "diagnostics": [{{"range": {deep}}}]}}}}'
+        room.follow(s=script(nonsense=f"Content-Length: {len(said)}\r\n\r\n{said}", timeout=0.5))
+        with pytest.raises(ToolFailed, match=r"did not answer initialize|nested too deep|not JSON"):
+            await room.servers.complaints(room.write("a.txt", "BAD\n"))
+
+
 async def test_a_flood_is_read_and_holds_up_nobody(room: Room, script: Script) -> None:
     room.follow(s=script(flood=3_000))
     assert "1 error" in await room.servers.complaints(room.write("a.txt", "BAD\n"))

@@ -35,6 +35,9 @@ TRIES = 4
 
 METHOD_NOT_FOUND = -32601
 
+MAX_REGISTERED = 1_000
+"""What a server may announce to be able to do; honest ones announce a dozen things."""
+
 log = logging.getLogger(__name__)
 
 
@@ -97,7 +100,8 @@ class Client:
         """The name under which the server wants to be asked for complaints, if it has one."""
         offers = [self.capabilities.get("diagnosticProvider")]
         offers += [options for method, options in self._registered.values() if method == DIAGNOSTIC]
-        return next((o["identifier"] for o in offers if isinstance(o, dict) and o.get("identifier")), None)
+        names = [offer.get("identifier") for offer in offers if isinstance(offer, dict)]
+        return next((name for name in names if isinstance(name, str)), None)
 
     @property
     def looks_across_files(self) -> bool:
@@ -181,9 +185,12 @@ class Client:
         try:
             begin, count = anyio.current_time(), 0
             while (message := await read_message(self._line.stdout)) is not None:
-                if self._is_logged:
-                    log.info("from %s: %.2000s", self.name, message)
-                self._hear(message)
+                try:
+                    if self._is_logged:
+                        log.info("from %s: %.2000s", self.name, message)
+                    self._hear(message)
+                except RecursionError:
+                    raise self._failed("sent a message that is nested too deep") from None
                 count += 1
                 if count >= FLOOD_MESSAGES:
                     await anyio.sleep(max(0.0, begin + 1 - anyio.current_time()))
@@ -229,7 +236,7 @@ class Client:
             case "workspace/workspaceFolders":
                 answer["result"] = [self._folder]
             case "client/registerCapability":
-                for each in _list(params.get("registrations"))[:1000]:
+                for each in _list(params.get("registrations"))[: MAX_REGISTERED - len(self._registered)]:
                     if isinstance(each, dict) and isinstance(each.get("method"), str):
                         self._registered[str(each.get("id"))] = (each["method"], each.get("registerOptions"))
                 # One that can be asked from now on is not waited for any more.

@@ -7,12 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bullpen.lsp.documents import path_of
 from bullpen.lsp.positions import Encoding, Text, lines_of, number_at
 
 MAX_PER_FILE = 500
 MAX_FILES = 2_000
-"""What is kept of one server's complaints. Nobody reads more, and a server that goes wrong may send without end."""
+MAX_IN_ALL = 10_000
+MAX_BYTES = 4_000
+MAX_NESTED = 200
+MAX_URI = 8_000
+"""What is kept of one server's complaints, and of each. Nobody reads more, and a server that goes wrong may send without end."""
 
 SHOWN = 10
 """Of the file, and again of the rest of the project: enough to act on."""
@@ -24,6 +30,8 @@ SEVERITIES = {1: "Error", 2: "Warning", 3: "Info", 4: "Hint"}
 TAGS = {1: "unnecessary", 2: "deprecated"}
 
 _PULLED, _PUSHED = "pulled", "pushed"
+
+_encoder = msgspec.json.Encoder()
 
 
 class Complaints:
@@ -82,14 +90,34 @@ class Complaints:
         return sum(len(items) for kinds in self._known.values() for items in kinds.values())
 
     def _keep(self, uri: str, kind: str, items: Any, version: int) -> bool:
-        if uri not in self._known and len(self._known) >= MAX_FILES:
+        if uri not in self._known and (len(self._known) >= MAX_FILES or len(uri) > MAX_URI):
             return False
-        listed = items if isinstance(items, list) else []
-        kept = [item for item in listed[:MAX_PER_FILE] if isinstance(item, dict)]
         before = self._known.setdefault(uri, {}).get(kind, [])
+        room = min(MAX_PER_FILE, MAX_IN_ALL - self.count() + len(before))
+        listed = items if isinstance(items, list) else []
+        kept = [_slim(item) for item in listed[:room] if isinstance(item, dict)]
         self._known[uri][kind] = kept
         self._versions[uri] = version
         return kept != before
+
+
+def _slim(item: dict[str, Any]) -> dict[str, Any]:
+    """A complaint without what only editors need, and without what makes it too large."""
+    found = {key: value for key, value in item.items() if key != "data"}
+    encoded = _encoder.encode(found)
+    if len(encoded) <= MAX_BYTES and encoded.count(b"[") + encoded.count(b"{") <= MAX_NESTED:
+        return found
+    message = item.get("message")
+    return {
+        "range": {"start": {key: number_at(_start(item), key) for key in ("line", "character")}},
+        "severity": item.get("severity") if isinstance(item.get("severity"), int) else ERROR,
+        "message": message[:MAX_MESSAGE] if isinstance(message, str) else "",
+    }
+
+
+def _start(item: Mapping[str, Any]) -> Any:
+    where = item.get("range")
+    return where.get("start") if isinstance(where, dict) else None
 
 
 class Complaint(NamedTuple):
@@ -226,8 +254,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _complaint(path: Path, server: str, item: Mapping[str, Any], text: Text | None) -> Complaint:
-    where = item.get("range")
-    start = where.get("start") if isinstance(where, dict) else None
+    start = _start(item)
     line, column = number_at(start, "line"), number_at(start, "character")
     if text is not None:
         line, column = text.from_wire(start)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from bullpen.lsp.documents import path_of, read_text
-from bullpen.lsp.positions import Encoding, Place, Text, lines_of
+from bullpen.lsp.positions import Encoding, Place, Text, lines_of, number_at
 from bullpen.system import paths
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
@@ -40,11 +40,15 @@ class Hit(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a server points: a file, and positions of the wire in it."""
+    """Where a server points: a file, and a line and a column of the wire in it."""
 
     path: Path
-    start: Any
-    end: Any
+    line: int
+    character: int
+
+    @property
+    def start(self) -> dict[str, int]:
+        return {"line": self.line, "character": self.character}
 
 
 def last_part(symbol: str) -> str:
@@ -62,16 +66,16 @@ def hits(path: Path, text: str, symbol: str) -> Iterator[Hit]:
 
 def locations(answer: Any) -> list[Location]:
     """What a server answers when it is asked where something is: one place, several, or links."""
-    found: dict[str, Location] = {}
+    found: dict[Location, None] = {}
     for each in answer[:MAX_LOCATIONS] if isinstance(answer, list) else [answer]:
         if not isinstance(each, dict):
             continue
         path = path_of(each.get("uri") or each.get("targetUri"))
         area = each.get("targetSelectionRange") or each.get("range") or each.get("targetRange")
         if path is not None and isinstance(area, dict):
-            location = Location(path, area.get("start"), area.get("end"))
-            found.setdefault(repr(location), location)
-    return list(found.values())
+            start = area.get("start")
+            found[Location(path, number_at(start, "line"), number_at(start, "character"))] = None
+    return list(found)
 
 
 class Texts:

@@ -17,7 +17,7 @@ from bullpen.lsp import symbols
 from bullpen.lsp.capabilities import DEFINITION
 from bullpen.lsp.client import Client
 from bullpen.lsp.documents import Document, read_text
-from bullpen.lsp.positions import Text, number_at
+from bullpen.lsp.positions import Text
 from bullpen.lsp.symbols import MAX_TEXT_BYTES, Hit, Location, Texts
 from bullpen.tools import searching
 from bullpen.tools.base import ToolContext
@@ -141,7 +141,7 @@ async def shown(ctx: ToolContext, location: Location, texts: Texts) -> tuple[str
     """A place as `path:line:column` and its line; of a file outside the workspace the line is not shown."""
     name = name_of(ctx, location.path)
     if not ctx.is_inside(location.path):
-        return f"{name}:{number_at(location.start, 'line') + 1}", "(outside the workspace)"
+        return f"{name}:{location.line + 1}", "(outside the workspace)"
     text = await texts.get(location.path)
     place = text.from_wire(location.start)
     line = text.line(place.line).strip()
