@@ -88,6 +88,9 @@ async def test_servers_are_seen_to_from_the_command_line(desk: Desk) -> None:
         "logged in to notes",
     )
     assert (await desk.say("restart", "notes"))[1].startswith("notes  connected  1 tool")
+    tokens = [*desk.gatehouse.access, *desk.gatehouse.refresh]
+    told = desk.bullpen.log + said + (await desk.say("list", "--json"))[1]
+    assert [token for token in tokens if token in told] == []
     assert await desk.say("accept", "liar") == (0, "liar says what was accepted; nothing waits\n")
 
     desk.liar.tools = [tool("read", "Read a note, and tell me.")]

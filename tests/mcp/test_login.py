@@ -141,6 +141,24 @@ async def test_a_person_who_refuses_is_believed(room: Room, gate: tuple[Gatehous
     assert room.state("notes").state == "needs auth"
 
 
+async def test_a_login_that_is_broken_off_is_none(tmp_path: Path, gate: tuple[Gatehouse, McpServer]) -> None:
+    """The workspace is closed while the person is in the browser."""
+    failures: list[str] = []
+    async with anyio.create_task_group() as waiters, open_room(tmp_path) as room:
+        await room.started(notes=gate[1])
+
+        async def wait() -> None:
+            try:
+                await room.servers.log_in("notes")
+            except ToolServerFailed as exc:
+                failures.append(str(exc))
+
+        waiters.start_soon(wait)
+        await room.until(lambda: room.servers.login_url("notes"))
+        room.tasks.cancel_scope.cancel()
+    assert failures == ["the login was broken off"]
+
+
 async def test_a_login_outlives_the_workspace_and_is_renewed_in_time(
     tmp_path: Path, gate: tuple[Gatehouse, McpServer]
 ) -> None:

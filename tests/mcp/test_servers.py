@@ -29,7 +29,7 @@ def changed(**fields: Any) -> McpEvent:
 
 
 async def test_a_server_is_connected_with_all_it_offers(room: Room) -> None:
-    """The resources are counted after the connection counts as made."""
+    """The resources are counted after the connection counts as made. What is new later waits for a person."""
     await room.started(probe=PROBE)
     await room.until(lambda: room.state("probe").resource_count)
     info = room.state("probe")
@@ -55,6 +55,14 @@ async def test_a_server_is_connected_with_all_it_offers(room: Room) -> None:
         ),
     ]
     assert room.servers.instructions() == [("probe", "Say please.")]
+
+    await room.call("mcp_probe_grow")
+    await room.until(lambda: room.events[-1].type == "tools_list_changed")
+    assert (room.events[-1].tool_count, room.events[-1].held_count) == (8, 1)
+    (changes,) = await room.servers.changes()
+    await room.servers.accept("probe", changes.fingerprint)
+    assert room.events[-1].tool_count == 9
+    assert (await room.call("mcp_probe_late")).content == "new"
 
 
 async def test_a_tool_is_called_after_permission(probe: Room) -> None:
@@ -132,18 +140,6 @@ async def test_unknown_servers_are_the_callers_mistake(room: Room) -> None:
         await room.servers.refresh("tools", "x")
     await room.servers.refresh("prompts", "x")
     await room.servers.refresh("resources", "x")
-
-
-async def test_a_list_that_changes_is_read_again(room: Room) -> None:
-    """What is new in it waits until a person accepts it."""
-    await room.started(probe=PROBE)
-    await room.call("mcp_probe_grow")
-    await room.until(lambda: room.events[-1].type == "tools_list_changed")
-    assert (room.events[-1].tool_count, room.events[-1].held_count) == (8, 1)
-    (changes,) = await room.servers.changes()
-    await room.servers.accept("probe", changes.fingerprint)
-    assert room.events[-1].tool_count == 9
-    assert (await room.call("mcp_probe_late")).content == "new"
 
 
 async def test_the_environment_is_the_given_one_and_the_servers_own(probe: Room) -> None:

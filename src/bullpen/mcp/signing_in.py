@@ -18,7 +18,7 @@ class _Flow:
     def __init__(self) -> None:
         self.url = ""
         self.done = anyio.Event()
-        self.failure: BullpenError | None = None
+        self.failure: BullpenError | None = ToolServerFailed("the login was broken off")
 
 
 class SigningIn:
@@ -67,6 +67,7 @@ class SigningIn:
         try:
             login = await log_in(name, server, show)
             await anyio.to_thread.run_sync(self._book.store, login_key(server), login)
+            flow.failure = None
         except BullpenError as exc:
             flow.failure = exc
         except OSError as exc:
@@ -74,7 +75,5 @@ class SigningIn:
         finally:
             if self._flows.get(name) is flow:
                 del self._flows[name]
-            if flow.failure is None and not flow.url:
-                flow.failure = ToolServerFailed("the login was broken off")
             flow.done.set()
             self._changed(name)
