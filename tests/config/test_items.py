@@ -145,6 +145,16 @@ def test_a_script_of_the_project_is_a_part_of_what_is_trusted(world: World, cont
     assert set(names(world, seen).values()) == {"trusted"}
 
 
+def test_a_script_elsewhere_in_the_repository_is_the_projects_too(world: World) -> None:
+    """A workspace may be a part of one."""
+    (world.root.parent / ".git").mkdir()
+    world.write(world.root.parent / "gate.sh", "true")
+    world.project({"hooks": {"PreToolUse": [{"command": "sh ../gate.sh"}]}})
+    seen = trusting(world.load(trusted=False))
+    world.write(world.root.parent / "gate.sh", "false")
+    assert set(names(world, seen).values()) == {"changed"}
+
+
 def test_scripts_outside_of_the_project_are_not_looked_at(world: World, tmp_path: Path) -> None:
     """Neither by their name nor through a link."""
     outside = world.write(tmp_path / "elsewhere.sh", "true")

@@ -18,6 +18,7 @@ import msgspec
 from bullpen.config.check import Steps
 from bullpen.config.expand import commands_in
 from bullpen.config.merge import REPLACE
+from bullpen.config.places import git_root
 from bullpen.config.trust import DOTENV, split
 from bullpen.config.wanted import HookPins, Item, State, Wanted
 from bullpen.errors import BadRequest
@@ -164,12 +165,13 @@ class _Reader:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._within = git_root(root.resolve()) or root
         self._known: dict[Path, str | None] = {}
 
     def files_of(self, steps: Steps, content: Any) -> tuple[Script, ...]:
         found: dict[Path, Script] = {}
         for command in _commands(str(steps[0]).removesuffix(REPLACE), content):
-            for path in own_paths(command, self._root):
+            for path in own_paths(command, self._root, within=self._within):
                 digest = self._digest(path)
                 if digest is not None:
                     found[path] = Script(str(path), digest)

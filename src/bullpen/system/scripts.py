@@ -55,10 +55,10 @@ def run_files(parts: Sequence[Part], bases: Sequence[Path]) -> tuple[Script, ...
     return tuple(dict.fromkeys(found))
 
 
-def own_paths(command: str, root: Path) -> list[Path]:
-    """The files within a directory that a command may run when it is started there; nothing is opened."""
-    inside = os.path.join(os.path.realpath(root), "")
-    found = dict.fromkeys(_all_candidates(take_apart(read(command)).parts, (root,)))
+def own_paths(command: str, directory: Path, *, within: Path) -> list[Path]:
+    """The files within a directory that a command may run when it is started there or below; nothing is opened."""
+    inside = os.path.join(os.path.realpath(within), "")
+    found = dict.fromkeys(_all_candidates(take_apart(read(command)).parts, (directory,)))
     return [path for path in found if os.path.realpath(path).startswith(inside) and path.is_file()]
 
 
