@@ -213,3 +213,10 @@ async def test_a_cancel_closes_the_connection(web: Web, world: World, silent_fro
         group.cancel_scope.cancel()
     await gone.wait()
     server.close()
+
+
+async def test_a_head_without_an_end_is_not_read_to_it(web: Web) -> None:
+    """Reading thousands of header lines would hold the loop."""
+    web.world.site.pages["/head"] = b"HTTP/1.1 200 OK\r\n" + b"X: x\r\n" * 20_000 + b"\r\nhello"
+    with pytest.raises(ToolFailed, match="head of its answer is longer"):
+        await web.get("http://site.test/head")

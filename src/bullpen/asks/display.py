@@ -44,10 +44,12 @@ _LOOKALIKE = re.compile(
     r"[A-Za-z][\u0370-\u03ff\u0400-\u052f\u0530-\u058f\u13a0-\u13ff\uff01-\uff5e]|[\u0370-\u03ff\u0400-\u052f\u0530-\u058f\u13a0-\u13ff\uff01-\uff5e][A-Za-z]"
 )
 _FORGED = re.compile(
-    r"^\W*(?:\d\W+)?(?:allow(?:ed)?\b.{0,40}(?:once|session|always)|deny\b|the model says|user (?:approved|granted)|permission granted"
-    r"|approved by|bullpen:|system:|\? \w+ asks to)",
+    r"^(?:[^\w\n]*+(?:\d[^\w\n]++)?(?:allow(?:ed)?\b.{0,40}(?:once|session|always)|deny\b|the model says|user (?:approved|granted)"
+    r"|permission granted|approved by|bullpen:|system:)|[^\w\n?]*+\? \w{1,80} asks to)",
     re.IGNORECASE | re.MULTILINE,
 )
+"""Looked for line by line, and nothing is tried twice: a text of many empty lines would take the square of their number."""
+
 MODEL_SAYS = frozenset({"description"})
 """Arguments that are the model's own words about the call, and nothing that runs."""
 

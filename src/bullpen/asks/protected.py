@@ -156,11 +156,13 @@ def _of_parts(parts: Sequence[str]) -> str:
 
 
 def _words_in(command: str) -> Iterator[str]:
-    """What could be a path anywhere in the text, also within a program's own code."""
+    """What could be a path anywhere in the text, also within a program's own code; each once."""
     plain = _NOISE.sub("", _SUBSTITUTED.sub("*", _ANSI_C.sub(_decoded, command)))
+    seen: set[str] = set()
     for text in dict.fromkeys((command, re.sub(r"['\"]", " ", command), *_without_braces(plain))):
         for word in _WORD.findall(text):
-            if len(word) <= 4096:
+            if len(word) <= 4096 and word not in seen:
+                seen.add(word)
                 yield word
 
 

@@ -20,6 +20,7 @@ _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|,(?=\s*[\]}])|[^"\[\]{},]+|,|"'
 
 _CLOSING = {"{": "}", "[": "]"}
 
+MOST_PIECES = 10_000
 LONGEST_CHARS = 1 << 16
 """Repairing is for small slips, and the event loop waits for it."""
 
@@ -86,6 +87,8 @@ def _tidied(text: str) -> Any:
         elif piece in ("}", "]") and (not open_brackets or open_brackets.pop() != piece):
             raise ValueError("brackets do not match")
         pieces.append(piece)
+        if len(pieces) > MOST_PIECES:
+            raise ValueError("it has too many pieces to look at")
     tidy = "".join(_without_loose_commas(pieces)).rstrip()
     if open_brackets and (open_brackets != ["}"] or tidy[-1] not in '"}]'):
         raise ValueError("it breaks off")

@@ -8,6 +8,7 @@ it is for the `Host` header and the certificate.
 from __future__ import annotations
 
 import socket
+import ssl
 import typing
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
@@ -20,6 +21,9 @@ from bullpen.net.urls import Url, UrlRefused
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as text. Raises OSError."""
+
+MAX_HEAD_BYTES = 16 * 1024
+"""What servers send before the content is a twentieth of this; most clients allow no more."""
 
 ATTEMPT_S = 5.0
 """How long one address may take to answer while another could be tried."""
@@ -58,10 +62,13 @@ class Guard(httpcore2.AsyncNetworkBackend):
         attempt_s = ATTEMPT_S if len(found) > 1 else timeout
         for address in found[:-1]:
             try:
-                return await self._dial.connect_tcp(address, port, attempt_s, local_address, socket_options)
+                stream = await self._dial.connect_tcp(address, port, attempt_s, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return await self._dial.connect_tcp(found[-1], port, timeout, local_address, socket_options)
+            return ShortHead(stream)
+        return ShortHead(
+            await self._dial.connect_tcp(found[-1], port, timeout, local_address, socket_options)
+        )
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
@@ -79,6 +86,45 @@ class Guard(httpcore2.AsyncNetworkBackend):
         if not is_allowed and not all((ip := addresses.parse(a)) and addresses.is_public(ip) for a in found):
             raise _inside(host, port)
         return found
+
+
+class ShortHead(httpcore2.AsyncNetworkStream):
+    """A connection whose answer begins with a head of ordinary size. Reading thousands of header lines would hold the loop."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._head: bytes | None = b""
+        """What has come of the head; None behind its end."""
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109  # The interface is not ours.
+        if self._head is None:
+            return await self._stream.read(max_bytes, timeout)
+        came = await self._stream.read(min(max_bytes, MAX_HEAD_BYTES), timeout)
+        self._head += came
+        if b"\r\n\r\n" in self._head:
+            self._head = None
+        elif len(self._head) >= MAX_HEAD_BYTES:
+            raise httpcore2.RemoteProtocolError(
+                f"the head of its answer is longer than {MAX_HEAD_BYTES} bytes"
+            )
+        return came
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore2.AsyncNetworkStream:
+        return ShortHead(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> typing.Any:
+        return self._stream.get_extra_info(info)
 
 
 async def system_resolve(host: str, port: int) -> list[str]:

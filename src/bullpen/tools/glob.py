@@ -39,7 +39,7 @@ async def glob(params: GlobParams, ctx: ToolContext) -> Outcome:
         raise ToolFailed("the pattern is empty")
     prefix, rest = globs.split(params.pattern)
     try:
-        wanted = Glob(rest)
+        wanted = await anyio.to_thread.run_sync(Glob, rest)
     except BadPattern as exc:
         raise ToolFailed(f"{exc}; search for less at once") from exc
     if ".." in rest.split("/"):

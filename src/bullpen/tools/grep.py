@@ -65,7 +65,7 @@ class _Match(NamedTuple):
 @tool("grep", DESCRIPTION, effects=False, task=True)
 async def grep(params: GrepParams, ctx: ToolContext) -> Outcome:
     _check(params)
-    wanted = _wanted(params.include)
+    wanted = await anyio.to_thread.run_sync(_wanted, params.include)
     path = ctx.resolve(params.path) if params.path else ctx.root
     shown = {"pattern": params.pattern, "path": str(path), "include": params.include}
     place = await searching.place_of(ctx, path, action="read", params=shown)

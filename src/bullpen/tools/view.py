@@ -24,6 +24,9 @@ from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 DEFAULT_LINES = 2000
 MAX_LINE_BYTES = 2000
 MAX_SECTION_BYTES = 200 * 1024
+MAX_PASSED_BYTES = 256 * 1024 * 1024
+"""What is read over on the way to the lines that are wanted."""
+
 MAX_SKILL_BYTES = 1024 * 1024
 """A skill is read whole, so that none of its instructions are missed; this only stops an accident."""
 
@@ -95,14 +98,15 @@ def _read_section(real: Path, params: ViewParams, is_skill: bool) -> _Section:
     kept: list[bytes] = []
     has_more = False
     with open(files.open_file(real), "rb") as raw:
-        lines = itertools.islice(_lines(_as_utf8(raw, real)), params.offset, None)
+        file = _as_utf8(raw, real)
+        lines = itertools.islice(_lines(file), params.offset, None)
         for line in itertools.islice(lines, limit):
             room -= len(line)
             if room < 0:
                 has_more = True
                 break
             kept.append(line)
-        has_more = has_more or next(lines, None) is not None
+        has_more = has_more or bool(file.read(1))
     whole = b"\n".join(kept)
     if b"\0" in whole:
         raise ToolFailed(f"{real} is a binary file; look at it with a program, through bash")
@@ -127,13 +131,22 @@ def _as_utf8(file: BinaryIO, real: Path) -> BinaryIO:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines without their ends, each cut at the limit, however long it is."""
+    """Lines without their ends, each cut at the limit, however long it is. Raises `ToolFailed` far behind the beginning."""
+    passed = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         is_cut = len(line) > MAX_LINE_BYTES and not line.endswith(b"\n")
         rest = line
+        passed += len(line)
         while rest and not rest.endswith(b"\n"):
             rest = file.readline(1 << 16)
+            passed += len(rest)
+            if passed > MAX_PASSED_BYTES:
+                break
         yield _cut(line) if is_cut else line.rstrip(b"\r\n")
+        if passed > MAX_PASSED_BYTES:
+            raise ToolFailed(
+                f"the lines wanted lie more than {MAX_PASSED_BYTES >> 20} MiB into the file; look at it with a program, through bash"
+            )
 
 
 def _cut(line: bytes) -> bytes:
