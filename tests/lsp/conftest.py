@@ -23,7 +23,6 @@ from bullpen.schema.agent import LspInfo
 from bullpen.schema.events import LspEvent
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
-from bullpen.system.sandbox import Sandbox
 from bullpen.tools.base import Outcome
 
 HERE = Path(__file__).parent
@@ -185,7 +184,7 @@ REAL = Waits(
 async def desk_in(root: Path, path: str) -> AsyncIterator[Desk]:
     env = {"PATH": path, "HOME": str(root.parent)}
     async with opened(root, env, REAL) as room:
-        bench = Bench(room.root, Jobs(env, room.processes), room.processes, Sandbox(room.root))
+        bench = Bench(room.root, Jobs(env, room.processes), room.processes)
         bench.lsp = room.servers
         room.follow(auto=True)
         yield Desk(room, bench)

@@ -12,13 +12,12 @@ from tests.lsp.conftest import ENV, PATIENT, Desk, Script, opened
 from tests.tools.conftest import Bench
 
 from bullpen.system.jobs import Jobs
-from bullpen.system.sandbox import Sandbox
 
 
 @pytest.fixture
 async def desk(root: Path) -> AsyncIterator[Desk]:
     async with opened(root, dict(ENV), PATIENT) as room:
-        bench = Bench(room.root, Jobs(ENV, room.processes), room.processes, Sandbox(room.root))
+        bench = Bench(room.root, Jobs(ENV, room.processes), room.processes)
         bench.lsp = room.servers
         yield Desk(room, bench)
 

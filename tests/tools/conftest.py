@@ -90,7 +90,9 @@ class Known:
 class Bench:
     """A tool context, and the person it asks: `on_permit` and `on_ask` say what they do."""
 
-    def __init__(self, root: Path, all_jobs: Jobs, processes: Processes, sandbox: Sandbox) -> None:
+    def __init__(
+        self, root: Path, all_jobs: Jobs, processes: Processes, sandbox: Sandbox | None = None
+    ) -> None:
         self.root = root
         self.session_id = "s1"
         self.call_id = "c1"
@@ -101,7 +103,7 @@ class Bench:
         self.search = WebSearch()
         self.net = Web(lambda: self.limits, processes, search=lambda: self.search)
         self.about = Known()
-        self.sandbox = sandbox
+        self.sandbox = sandbox or Sandbox(root)
         self.all_jobs = all_jobs
         self.jobs = all_jobs.of(Owner("s1"))
         self.shown: list[tuple[int, str]] = []
