@@ -63,6 +63,24 @@ async def test_a_permission_is_answered_by_number(server: StandIn, terminal: Ope
     }
 
 
+async def test_commands_are_seen_while_they_run(server: StandIn, terminal: Open) -> None:
+    """What one prints, made inert; that a job has ended; and the walls around them."""
+    talk(server)
+    screen = terminal("attach", "--host", server.host)
+    await screen.until("Hi Ana.")
+    shown = {"session_id": "s1", "tool_call_id": "c", "offset": 0, "text": "one\n\x1b[2Jtwo\n"}
+    server.emit("command_output", shown, "updated", durable=False)
+    await screen.until("│ one", "│ ␛[2Jtwo")
+    job = {"id": "00A", "session_id": "s1", "command": "make", "working_dir": "/work", "started_at": 1.5}
+    server.emit("job", {**job, "running": True}, "created", durable=False)
+    server.emit("job", {**job, "running": False, "exit_code": 2}, "updated", durable=False)
+    await screen.until("background job 00A has ended with exit code 2: make")
+    server.emit("sandbox", {"mode": "landlock", "network": False, "why": ""}, "updated", durable=False)
+    await screen.until("commands run in a sandbox (landlock, without network)")
+    server.emit("sandbox", {"mode": "auto", "network": False, "why": "not here"}, "updated", durable=False)
+    await screen.until("commands are refused: a sandbox is asked for, and there is none (not here)")
+
+
 async def test_an_ask_that_somebody_else_answered_is_closed(server: StandIn, terminal: Open) -> None:
     talk(server)
     screen = terminal("attach", "--host", server.host)

@@ -114,7 +114,7 @@ async def test_endless_output_costs_a_fixed_amount(
     figure(
         "R-25",
         "ATTK",
-        f"1 kind of endless output: spool ≤ {max(spooled, default=0) / MIB:.1f} MiB, memory ≤ {max(grown, 0) / MIB:.1f} MiB",
+        f"kinds of endless output: 1, spool ≤ {max(spooled, default=0) / MIB:.1f} MiB, memory ≤ {max(grown, 0) / MIB:.1f} MiB",
     )
 
 

@@ -132,7 +132,7 @@ async def test_nothing_survives_a_kill(
     spent_s = time.monotonic() - begin
     assert pids
     assert spent_s < 15  # Two seconds of grace; the rest is for a loaded machine.
-    figure("R-23", "ATTK", f"1 way to escape a kill, 0 survivors, all gone after ≤ {spent_s:.2f} s")
+    figure("R-23", "ATTK", f"ways to escape a kill: 1, 0 survivors, all gone after ≤ {spent_s:.2f} s")
 
 
 async def test_a_leftover_that_holds_the_pipe_does_not_hold_the_wait(processes: Processes) -> None:

@@ -3,7 +3,7 @@ but the standard library.
 
 A group can be made where the one that we are in is ours to divide: in a service with `Delegate=yes`, in a container with
 a writable control group file system, or as root. In the second version of control groups processes stand only in
-leaves, so the server first moves to a leaf of its own; that is done only if nobody else is in its group. The first
+leaves, so the server first moves to a leaf of its own; that is done only if nobody but its own children is in its group. The first
 version has a tree per controller and no such rule. Where none of this is to be had there are no groups, and only
 `limits.py` counts.
 """
@@ -14,6 +14,8 @@ import contextlib
 import os
 from collections.abc import Collection
 from typing import NamedTuple
+
+from bullpen.system.trees import Tree
 
 PREFIX = "bullpen-"
 SERVER = "bullpen-server"
@@ -155,7 +157,7 @@ def _divided(directory: str, server: int) -> Home:
     counted = _words(f"{home}/cgroup.subtree_control")
     wanted = [what for what in CONTROLLERS if what in _words(f"{home}/cgroup.controllers") - counted]
     members = {int(pid) for pid in _words(f"{home}/cgroup.procs")}
-    if wanted and members <= {server, os.getpid()}:
+    if wanted and members <= {server, *Tree(server).look()}:
         leaf = f"{home}/{SERVER}"
         with contextlib.suppress(FileExistsError):
             os.mkdir(leaf)

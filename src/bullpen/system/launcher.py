@@ -38,6 +38,7 @@ from bullpen.system.cgroups import Groups
 from bullpen.system.confine import Confinement, enter
 from bullpen.system.limits import NICENESS, NO_LIMITS, Limits, Watch, hold
 from bullpen.system.trees import Tree
+from bullpen.system.waking import Wake
 
 GRACE_S = 2.0
 """Between TERM and KILL: long enough to remove a lock file, short enough for a person who waits."""
@@ -104,28 +105,6 @@ def main() -> None:
     Launcher(door, Common(groups, usual + NICENESS, _start_file())).run()
 
 
-class Wake:
-    """Makes a signal of a child something that `select` sees."""
-
-    def __init__(self) -> None:
-        self.fd, self._write = os.pipe()
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self._write, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._write)
-
-    def clear(self) -> None:
-        try:
-            while os.read(self.fd, 512):
-                pass
-        except BlockingIOError:
-            return
-
-    def close(self) -> None:
-        os.close(self.fd)
-        os.close(self._write)
-
-
 class Launcher:
     """Forks keepers, and sees to what a keeper leaves that was killed."""
 
@@ -135,6 +114,7 @@ class Launcher:
         self._wake = Wake()
         self._keepers: set[int] = set()
         self._has_strays = False
+        self._give_up_at = 0.0
         self._left: list[str] = []
         """The groups of killed keepers."""
 
@@ -167,6 +147,7 @@ class Launcher:
                 if pid in self._keepers and os.WIFSIGNALED(status):
                     # One that ended by itself has ended all it had, and its group, before.
                     self._has_strays = True
+                    self._give_up_at = time.monotonic() + GIVE_UP_S
                     self._left.append(_group_name(pid))
                 self._keepers.discard(pid)
         except ChildProcessError:
@@ -186,7 +167,7 @@ class Launcher:
             Tree(pid).kill()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if not strays:
+        if not strays or time.monotonic() > self._give_up_at:
             self._forget_strays()
 
     def _forget_strays(self) -> None:
