@@ -17,7 +17,7 @@ from tests.mcp.server import PIXEL
 
 from bullpen.config.shape import McpServer
 from bullpen.errors import BadRequest, BullpenError, ToolFailed
-from bullpen.schema.agent import ZERO_TIME, McpInfo, McpPrompt, McpPromptArgument
+from bullpen.schema.agent import ZERO_TIME, McpInfo, McpPrompt, McpPromptArgument, McpResource
 from bullpen.schema.events import McpEvent
 from bullpen.tools.base import Outcome, PermissionDenied
 
@@ -341,6 +341,10 @@ async def test_a_model_lists_and_reads_what_servers_keep(room: Room) -> None:
             *(f"r{n}: note://{n}" for n in range(1, 5)),
             "any: note://{n} (fill in the braces) – One of them.",
         ]
+        await room.until(lambda: room.state("liar").resource_count)
+        assert room.servers.resources()[0] == McpResource(
+            name="liar", uri="note://0", title="The first\nof all", description="hidden\u200b", size=7
+        )
         call = Call(room.root)
         read = await room.run("read_mcp_resource", call, mcp_name="liar", uri="note://3")
         assert (read.content, call.asked) == (

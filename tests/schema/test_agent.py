@@ -20,6 +20,7 @@ from bullpen.schema.agent import (
     McpInfo,
     McpPrompt,
     McpPromptArgument,
+    McpResource,
     Model,
     QueuedPrompt,
     SelectedModel,
@@ -121,6 +122,10 @@ NOUNS: list[tuple[Any, str]] = [
     (
         McpChanges(name="docs", fingerprint="f", changes=(McpChange(tool="t", kind="new", diff="+x"),)),
         '{"name":"docs","fingerprint":"f","changes":[{"tool":"t","kind":"new","diff":"+x"}]}',
+    ),
+    (
+        McpResource(name="docs", uri="note://1", title="One", mime_type="text/plain", size=3),
+        '{"name":"docs","uri":"note://1","title":"One","mime_type":"text/plain","size":3}',
     ),
     (
         McpPrompt(

@@ -98,6 +98,7 @@ IMMEDIATE: dict[str, Any] = {
     "diagnostics": LanguageServerNotFound("nope"),
     "mcp_states": {"docs": nouns.McpInfo(name="docs", state="connected", connected_at=nouns.ZERO_TIME)},
     "mcp_prompts": [],
+    "mcp_resources": [nouns.McpResource(name="docs", uri="note://1", title="One")],
     "mcp_pending_auth": [{"name": "docs", "url": "https://sign.in"}],
     "mcp_auth_url": "https://sign.in",
     "trust": TRUST,

@@ -350,6 +350,12 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     ),
     (f"GET {W}/mcp/prompts", None, "[]", ("mcp_prompts",)),
     (
+        f"GET {W}/mcp/resources",
+        None,
+        '[{"name":"docs","uri":"note://1","title":"One"}]',
+        ("mcp_resources",),
+    ),
+    (
         f"POST {W}/mcp/get-prompt",
         {"client_id": "docs", "prompt_id": "p", "args": {"a": "b"}},
         '{"prompt":"Filled in."}',

@@ -25,7 +25,7 @@ from bullpen.mcp.results import resource_content, shorten
 from bullpen.mcp.signing_in import SigningIn
 from bullpen.mcp.supervisor import LEAVE_S, Supervisor
 from bullpen.mcp.surroundings import Change, Surroundings
-from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpPromptArgument
+from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpPromptArgument, McpResource
 from bullpen.schema.events import McpEvent
 from bullpen.system.clock import Clock, SystemClock
 from bullpen.tools.base import Tool
@@ -108,6 +108,20 @@ class McpServers:
 
     def prompts(self) -> list[McpPrompt]:
         return [_prompt(name, offered) for name, each in self._in_order() for offered in each.prompts]
+
+    def resources(self) -> list[McpResource]:
+        return [
+            McpResource(
+                name=name,
+                uri=str(kept.uri),
+                title=kept.title or kept.name,
+                description=kept.description or "",
+                mime_type=kept.mime_type or "",
+                size=kept.size or 0,
+            )
+            for name, each in self._in_order()
+            for kept in each.resources
+        ]
 
     def instructions(self) -> list[tuple[str, str]]:
         """What connected servers want the model to know, by name of the server."""

@@ -251,6 +251,7 @@ class Supervisor:
             why = end.why
             if worked and not end.needs_auth:
                 why = f"stopped after {RESTARTS} restarts in {RESTARTS_S / 60:g} minutes; the last time it {why}"
+            log.warning("the MCP server %s is not connected: %s", self.name, why)
             await self._rest("needs auth" if end.needs_auth else "error", why)
             worked = False
 

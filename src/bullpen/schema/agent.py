@@ -219,6 +219,17 @@ class McpPrompt(Wire, frozen=True, kw_only=True):
     arguments: tuple[McpPromptArgument, ...] = ()
 
 
+class McpResource(Wire, frozen=True, kw_only=True):
+    """Something that the server `name` keeps to be read."""
+
+    name: str
+    uri: str
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    size: int = 0
+
+
 class ClientInfo(Wire, frozen=True, kw_only=True):
     """One client of a workspace, as the room sees it."""
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from bullpen.errors import BadRequest
 from bullpen.lsp.servers import LspServers
 from bullpen.mcp.servers import McpServers
-from bullpen.schema.agent import LspInfo, McpChanges, McpInfo, McpPrompt
+from bullpen.schema.agent import LspInfo, McpChanges, McpInfo, McpPrompt, McpResource
 from bullpen.schema.api import McpAccept, McpGetPrompt, McpReadResource
 from bullpen.system import paths
 
@@ -43,6 +43,9 @@ class OutsideServers:
 
     def mcp_prompts(self) -> list[McpPrompt]:
         return self._mcp.prompts()
+
+    def mcp_resources(self) -> list[McpResource]:
+        return self._mcp.resources()
 
     async def mcp_get_prompt(self, body: McpGetPrompt) -> str:
         return await self._mcp.get_prompt(body.client_id, body.prompt_id, body.args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt
+from bullpen.schema.agent import McpChanges, McpInfo, McpPrompt, McpResource
 from bullpen.schema.api import McpAccept, McpGetPrompt, McpName, McpReadResource, PromptText
 from bullpen.schema.wire import Wire
 from bullpen.server.routing import get, post
@@ -33,6 +33,12 @@ async def list_mcp_states(workspace: Workspace | None) -> dict[str, McpInfo]:
 async def list_mcp_prompts(workspace: Workspace) -> list[McpPrompt]:
     """List the prompts that tool servers offer."""
     return workspace.outside.mcp_prompts()
+
+
+@get("/v1/workspaces/{workspace_id}/mcp/resources", access="watch")
+async def list_mcp_resources(workspace: Workspace) -> list[McpResource]:
+    """List what tool servers keep to be read."""
+    return workspace.outside.mcp_resources()
 
 
 @post("/v1/workspaces/{workspace_id}/mcp/get-prompt", access="prompt")
