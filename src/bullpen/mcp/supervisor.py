@@ -17,15 +17,7 @@ import msgspec
 from bullpen.asks.display import visible
 from bullpen.config.shape import McpServer
 from bullpen.errors import BadRequest, ToolServerFailed, ToolServerNotStarted
-from bullpen.mcp.connection import (
-    KINDS,
-    Connection,
-    Kind,
-    connected,
-    line_to,
-    load_library,
-    reason_of,
-)
+from bullpen.mcp.connection import KINDS, Connection, Kind, connected, line_to, load_library, reason_of
 from bullpen.mcp.guard import Guard
 from bullpen.mcp.logins import can_log_in, login_key
 from bullpen.mcp.restarts import RESTARTS, RESTARTS_S, Restarts
@@ -387,9 +379,10 @@ class Supervisor:
 
     def tidy(self, why: str) -> str:
         """Short, and without what the configuration holds of secrets."""
-        if self.server.url:
-            why = why.replace(self.server.url, self.server.url.partition("?")[0])
-        for secret in (*self.server.env.values(), *self.server.headers.values()):
+        entry = self.server
+        if entry.url:
+            why = why.replace(entry.url, entry.url.partition("?")[0])
+        for secret in (*entry.env.values(), *entry.headers.values(), entry.oauth_client_secret):
             if len(secret) >= 6:
                 why = why.replace(secret, "[hidden]")
         return shorten(why, ERROR_BYTES)
