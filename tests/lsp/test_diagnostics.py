@@ -118,6 +118,14 @@ def test_no_more_is_kept_than_anybody_reads() -> None:
     assert complaints.of("file:///1998") == [wire(1)]
 
 
+def test_clean_files_make_room_for_others() -> None:
+    complaints = Complaints()
+    for number in range(MAX_FILES + 5):
+        complaints.push(f"file:///{number}", [wire(0)] if number == 3 else [], 1)
+    complaints.push("file:///new", [wire(1)], 1)
+    assert complaints.by_uri() == {"file:///3": [wire(0)], "file:///new": [wire(1)]}
+
+
 def test_a_huge_complaint_is_kept_in_small() -> None:
     complaints = Complaints()
     huge = {**wire(3, "m" * 10_000, severity=2), "relatedInformation": [{"x": "y" * 100_000}]}

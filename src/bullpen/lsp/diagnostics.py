@@ -41,6 +41,7 @@ class Complaints:
         self._known: dict[str, dict[str, list[dict[str, Any]]]] = {}
         self._pushes: Counter[str] = Counter()
         self._versions: dict[str, int] = {}
+        self._count = 0
 
     def push(self, uri: str, items: Any, version: int) -> bool:
         """What the server published. The version is that of the open document, 0 for one that is not open. Gives back
@@ -82,21 +83,31 @@ class Complaints:
         return {uri: found for uri in self._known if (found := self.of(uri))}
 
     def forget(self, uri: str) -> None:
-        self._known.pop(uri, None)
+        self._count -= sum(map(len, self._known.pop(uri, {}).values()))
         self._pushes.pop(uri, None)
         self._versions.pop(uri, None)
 
     def count(self) -> int:
-        return sum(len(items) for kinds in self._known.values() for items in kinds.values())
+        return self._count
+
+    def _has_room(self, uri: str) -> bool:
+        """Whether one more file can be known; one about which there is nothing to say makes room for it."""
+        if len(self._known) >= MAX_FILES:
+            clean = next((known for known in self._known if not self.of(known)), None)
+            if clean is None:
+                return False
+            self.forget(clean)
+        return len(uri) <= MAX_URI
 
     def _keep(self, uri: str, kind: str, items: Any, version: int) -> bool:
-        if uri not in self._known and (len(self._known) >= MAX_FILES or len(uri) > MAX_URI):
+        if uri not in self._known and not self._has_room(uri):
             return False
         before = self._known.setdefault(uri, {}).get(kind, [])
-        room = min(MAX_PER_FILE, MAX_IN_ALL - self.count() + len(before))
+        room = min(MAX_PER_FILE, MAX_IN_ALL - self._count + len(before))
         listed = items if isinstance(items, list) else []
         kept = [_slim(item) for item in listed[:room] if isinstance(item, dict)]
         self._known[uri][kind] = kept
+        self._count += len(kept) - len(before)
         self._versions[uri] = version
         return kept != before
 
