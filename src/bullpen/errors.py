@@ -170,17 +170,9 @@ class LanguageServerNotFound(NotFound):
 
 
 class ChangesNotFound(NotFound):
-    """The turn changed no files, or what it changed made room for newer changes."""
+    """The turn changed no files, what it changed made room for newer changes, or nothing was undone that could be redone."""
 
     code = "changes_not_found"
-
-    def __init__(self, turn: int, *, is_forgotten: bool = False) -> None:
-        super().__init__(
-            f"what turn {turn} changed is no longer kept: it made room for newer changes (options.undo.max_store)"
-            if is_forgotten
-            else f"turn {turn} of this session changed no files that are known"
-        )
-        self.turn = turn
 
 
 class Conflict(BullpenError):

@@ -227,6 +227,8 @@ async def test_a_turn_that_changed_nothing_is_said_so(yard: Yard) -> None:
         await yard.undo(1)
     with pytest.raises(NothingToUndo):
         await yard.redo()
+    with pytest.raises(ChangesNotFound, match="nothing to redo"):
+        await yard.undoing.preview_redo(SESSION)
 
 
 async def test_a_file_that_cannot_be_written_stops_all_and_leaves_all(yard: Yard) -> None:

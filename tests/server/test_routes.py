@@ -733,7 +733,7 @@ async def test_answers_below_a_workspace_say_what_they_hold(http: httpx.AsyncCli
         (errors.WorkspaceClosing(), 409),
         (errors.SessionBusy("s"), 409),
         (errors.UndoConflict("a"), 409),
-        (errors.ChangesNotFound(7), 404),
+        (errors.ChangesNotFound("none"), 404),
         (errors.ClientRetired("c"), 409),
         (errors.ShuttingDown(), 503),
         (errors.StoreFull(), 507),

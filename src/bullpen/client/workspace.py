@@ -443,7 +443,7 @@ class Room:
         return (await self.call("POST", path, body, once=True)).read(Undone)
 
     async def preview_redo(self, *, session: str = "") -> UndoPreview:
-        """What taking back the last undo would do now. Raises `NothingToUndo`."""
+        """What taking back the last undo would do now. Raises `ChangesNotFound`."""
         return (await self._link.call("GET", f"{self._changes(session)}/redo")).read(UndoPreview)
 
     async def redo(

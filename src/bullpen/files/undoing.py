@@ -87,9 +87,13 @@ class Undoing:
             return await self._shown(session, await self._plan_undo(session, turn))
 
     async def preview_redo(self, session: str) -> UndoPreview:
-        """What a redo would do now. Raises `NothingToUndo`."""
+        """What a redo would do now. Raises `ChangesNotFound`."""
         async with self._alone():
-            return await self._shown(session, await self._plan_redo(session))
+            try:
+                plan = await self._plan_redo(session)
+            except NothingToUndo as exc:
+                raise ChangesNotFound(exc.message) from exc
+            return await self._shown(session, plan)
 
     async def undo(self, session: str, turn: int, request: UndoRequest, author: str) -> Undone:
         """Carried through even when its caller leaves. Raises `SessionBusy`, `ChangesNotFound`, or why nothing was undone."""
@@ -147,9 +151,11 @@ class Undoing:
 
         sets = await self._store.read(work)
         if not sets:
-            raise ChangesNotFound(turn)
+            raise ChangesNotFound(f"turn {turn} of this session changed no files that are known")
         if all(s.state == "forgotten" for s in sets):
-            raise ChangesNotFound(turn, is_forgotten=True)
+            raise ChangesNotFound(
+                f"what turn {turn} changed is no longer kept: it made room for newer changes (options.undo.max_store)"
+            )
         return _Plan(turn, await asyncio.to_thread(self._steps, sets), sets)
 
     async def _plan_redo(self, session: str) -> _Plan:
