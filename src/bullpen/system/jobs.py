@@ -245,7 +245,7 @@ class Jobs:
             async with anyio.create_task_group() as tasks:
                 for job in self._started:
                     tasks.start_soon(job.kill)
-            await anyio.to_thread.run_sync(self._sandbox.close)
+            await self._sandbox.close()
 
     def _ended(self, job: ShellJob) -> None:
         job.ended_at = time.time()

@@ -10,6 +10,7 @@ Whoever asks for a sandbox gets one or gets nothing: there is no way from here t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -18,8 +19,6 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-import anyio
 
 from bullpen.errors import ToolFailed
 from bullpen.system import confine
@@ -124,8 +123,8 @@ class Sandbox:
         if asked.mode != "off" and not self._inside:
             # What a server that was killed has left.
             self._placeholders = [self._root / name for name in SETTINGS if name.endswith(".json")]
-            await anyio.to_thread.run_sync(self._remove_placeholders)
-        self.state = OFF if asked.mode == "off" else await anyio.to_thread.run_sync(self._find_out)
+            await asyncio.to_thread(self._remove_placeholders)
+        self.state = OFF if asked.mode == "off" else await asyncio.to_thread(self._find_out)
 
     async def wall(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Walled:
         """The command within the walls that are in force. Raises `ToolFailed` when it must not run."""
@@ -136,7 +135,7 @@ class Sandbox:
             )
         if self.state.mode == "off":
             return Walled(tuple(argv), dict(env), None)
-        return await anyio.to_thread.run_sync(self._wall, tuple(argv), dict(env), cwd)
+        return await asyncio.to_thread(self._wall, tuple(argv), dict(env), cwd)
 
     def enter(self) -> None:
         """A command has begun behind the walls."""
@@ -148,10 +147,11 @@ class Sandbox:
         if not self._inside:
             self._remove_placeholders()
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Leave nothing behind."""
         self._remove_placeholders()
         if self._temp is not None:
-            shutil.rmtree(self._temp, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, self._temp, ignore_errors=True)
             self._temp = None
 
     # Whether
