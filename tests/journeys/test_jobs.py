@@ -7,9 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
 from tests.conftest import Figure
 from tests.journeys.server import COMMAND, Bullpen, Client, open_gate, until
 from tests.journeys.stream import Stream, text_of
+
+from bullpen.client.workspace import attach
+from bullpen.errors import JobNotFound
 
 OVER = {"when": "has ended", "say": "I have heard."}
 
@@ -150,6 +155,23 @@ def test_the_command_line_lists_follows_and_ends_jobs(shared: Bullpen) -> None:
     assert jobs(shared, "kill", job["id"], "--in", str(client.path)).stdout == f"ended: {job['id']}\n"
     missing = jobs(shared, "follow", "FFF", "--in", str(client.path))
     assert (missing.returncode, "'bullpen jobs' lists them" in missing.stderr) == (1, True)
+
+
+def test_the_python_client_follows_a_job(shared: Bullpen) -> None:
+    """From one offset to the next, and ends it."""
+    client = shared.attach(project(shared, background("echo up; exec sleep 600", wake=False)))
+    _, session_id, job = begin(client)
+
+    async def follow() -> None:
+        async with attach(client.path, host=f"unix://{shared.socket}", env=shared.env) as room:
+            assert [j.id for j in await room.jobs(session_id)] == [job["id"]]
+            first = await room.job_output(job["id"], wait_s=20)
+            assert (first.text, first.running) == ("up\n", True)
+            assert not (await room.kill_job(job["id"])).running
+            with pytest.raises(JobNotFound):
+                await room.job_output("FFF")
+
+    anyio.run(follow)
 
 
 def test_no_job_outlives_a_killed_server(bullpen: Bullpen, figure: Figure) -> None:

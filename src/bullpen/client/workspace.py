@@ -92,6 +92,9 @@ from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 from bullpen.system.address import Address, UnixAddress
 
+ANSWER_S = 30.0
+"""How long an answer may take that the server itself lets wait, beyond that wait."""
+
 
 @asynccontextmanager
 async def attach(
@@ -411,7 +414,7 @@ class Room:
     async def job_output(self, job_id: str, offset: int = 0, *, wait_s: int = 0) -> JobOutput:
         """What a job printed from the offset on, waiting for more up to so long. Raises `JobNotFound`."""
         path = f"/jobs/{quote(job_id, safe='')}/output?offset={offset}&wait={wait_s}"
-        return (await self._link.call("GET", path)).read(JobOutput)
+        return (await self._link.call("GET", path, timeout_s=wait_s + ANSWER_S)).read(JobOutput)
 
     async def kill_job(self, job_id: str) -> Job:
         """End a job with all that it started. Raises `JobNotFound`."""
