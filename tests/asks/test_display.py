@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import Figure
 
 from bullpen.asks.display import rendered, visible, warnings_about
 from bullpen.cli.asking import permission_text
@@ -91,8 +92,9 @@ def test_nothing_is_lost_by_making_it_visible() -> None:
     assert visible("a\u200bb") != visible("a\u200cb") != visible("ab")
 
 
-def test_the_corpus_is_large_enough() -> None:
+def test_the_corpus_is_large_enough(figure: Figure) -> None:
     assert (len(ROWS) >= 80, {row["hides"] for row in ROWS}) == (True, set(TOLD))
+    figure("X-09", "ATTK", f"{len(ROWS)} forged dialogs: 0 show other than what runs, 0 without a warning")
 
 
 def test_a_text_that_imitates_the_dialog_is_told_wherever_it_stands() -> None:

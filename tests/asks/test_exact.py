@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.conftest import Figure
 from tests.engine.bench import SESSION, WORKSPACE, Bench, Named
 from tests.engine.test_hook_points import hook
 from tests.engine.test_hooks import says
@@ -57,7 +58,7 @@ async def finish(bench: Bench, run_id: str) -> None:
     await bench.watcher.run_complete(run_id)
 
 
-async def test_a_script_that_changed_is_asked_about_again(bench: Bench, shell: Path) -> None:
+async def test_a_script_that_changed_is_asked_about_again(bench: Bench, shell: Path, figure: Figure) -> None:
     """An exact grant is for what the script contained."""
     script = shell / "x.sh"
     script.write_text("echo good")
@@ -71,6 +72,7 @@ async def test_a_script_that_changed_is_asked_about_again(bench: Bench, shell: P
     await bench.grant(await asked(bench), "deny")
     await bench.watcher.run_complete("r3")
     assert bench.gate.effects == ["./x.sh", "./x.sh"]
+    figure("X-11", "ATTK", "a script that changed after an exact grant was asked about again, 1 of 1")
 
 
 async def test_a_script_that_changes_under_the_question_is_asked_about_anew(

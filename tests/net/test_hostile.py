@@ -41,7 +41,7 @@ async def test_no_hostile_address_reaches_the_inside(web: Web, world: World, fig
     assert world.canary.connections == 0
     assert {host for host, _ in world.dialled} == {PUBLIC}
     assert len(LINES) >= 150
-    figure("X-17", "HOSTILE", f"0 connections to the inside from {len(LINES)} addresses")
+    figure("X-17", "ATTK", f"0 connections to the inside from {len(LINES)} addresses")
 
 
 async def test_the_canary_would_have_sung(web: Web, world: World) -> None:

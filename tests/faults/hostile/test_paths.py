@@ -354,6 +354,12 @@ RACES: dict[str, tuple[str, int]] = {
 }
 """Where each tool is sent, and how much longer than the others it takes."""
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "edit": {"old_string": "inside", "new_string": "inside x"},
+    "multiedit": {"edits": [{"old_string": "inside", "new_string": "inside x"}]},
+}
+"""What they can do there again and again."""
+
 
 @pytest.mark.parametrize("tool", RACES)
 @pytest.mark.timeout(1200)
@@ -368,7 +374,7 @@ async def test_no_swap_leads_out(walled: Bench, root: Path, tool: str, figure: F
         for _ in range(times):
             walled.files.reads = {root / path: time.time() + 60}
             given, arguments = CALLS[tool](path)
-            outcome: Outcome = await walled.call(given, **arguments)
+            outcome: Outcome = await walled.call(given, **(arguments | CHANGES.get(tool, {})))
             assert CANARY not in outcome.content
             inside += not outcome.is_error
     assert state_of(outside) == before
