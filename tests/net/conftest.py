@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.internet import World, authority, trust, world
 
-from bullpen.net.fetching import Fetcher, Limits, Moved, Reply, Request
+from bullpen.net.exchange import Limits, Moved, Reply, Request
+from bullpen.net.fetching import Fetcher
 from bullpen.net.urls import parse
 
 __all__ = ["authority", "trust", "world"]

@@ -16,7 +16,7 @@ from tests.internet import PUBLIC, Asked, Site, World, Write, answer, redirect
 from tests.net.conftest import Web
 
 from bullpen.errors import ToolFailed
-from bullpen.net.fetching import Limits
+from bullpen.net.exchange import Limits
 from bullpen.net.urls import Url
 
 LINES: list[dict[str, Any]] = [

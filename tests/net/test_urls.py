@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from bullpen.net import guard
 from bullpen.net.urls import Url, UrlRefused, cargo, follow, parse
 
 NORMAL = {
@@ -80,14 +79,14 @@ def test_what_may_be_data_is_pointed_out() -> None:
 
 
 def test_rules_name_one_place_each() -> None:
-    assert guard.places(["wiki.lan:80", "[fd00::1]:8080", "127.0.0.1:3000"]) == {
+    assert urls.places(["wiki.lan:80", "[fd00::1]:8080", "127.0.0.1:3000"]) == {
         ("wiki.lan", 80),
         ("fd00::1", 8080),
         ("127.0.0.1", 3000),
     }
     for rule in ("wiki.lan", "*:80", "http://wiki.lan:80", "wiki.lan:80/x", "10.0.0.0/8:80", "", "a@b:80"):
         with pytest.raises(UrlRefused):
-            guard.places([rule])
+            urls.places([rule])
 
 
 def test_the_port_is_told_where_it_is_unusual() -> None:

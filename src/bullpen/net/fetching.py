@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 import httpcore2
 import msgspec
 
 from bullpen import __version__
-from bullpen.errors import ToolFailed
 from bullpen.net import unpacking, urls
+from bullpen.net.exchange import FetchFailed, Limits, Moved, Reply, Request, Take
 from bullpen.net.guard import Guard
 from bullpen.net.unpacking import Unpacker
 from bullpen.net.urls import Url
 
 MAX_REDIRECTS = 5
-TIME_S = 30.0
-MAX_BYTES = 5 * 1024 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
 
 BASE_HEADERS = (
@@ -34,46 +31,6 @@ BASE_HEADERS = (
     (b"Accept-Encoding", unpacking.ACCEPTED),
     (b"Connection", b"close"),
 )
-
-Take = Callable[[bytes], Awaitable[None]]
-"""Gets the answer piece by piece, unpacked."""
-
-Moved = Callable[[Url], Awaitable[None]]
-"""Told of a redirect to another place before anything is sent there; raises to stay away."""
-
-
-class FetchFailed(ToolFailed):
-    """There is no usable answer. `status` is the server's, 0 when there was none."""
-
-    def __init__(self, message: str, *, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """`time_s` is for the whole of it, redirects included; waiting for a person does not count."""
-
-    time_s: float = TIME_S
-    max_bytes: int = MAX_BYTES
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """`headers` and `body` go to this place and to no other. `accept` are the answers that have something to read."""
-
-    url: Url
-    method: str = "GET"
-    headers: Mapping[str, str] = {}
-    body: bytes = b""
-    accept: tuple[int, ...] = (200,)
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a fetch: whose answer it was after all redirects, and what it says of itself."""
-
-    url: Url
-    status: int
-    content_type: str
-    size: int
 
 
 class Fetcher:

@@ -16,8 +16,7 @@ import anyio
 import httpcore2
 
 from bullpen.errors import ToolFailed
-from bullpen.net import addresses, urls
-from bullpen.net.urls import Url, UrlRefused
+from bullpen.net import addresses
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as text. Raises OSError."""
@@ -130,20 +129,6 @@ class ShortHead(httpcore2.AsyncNetworkStream):
 async def system_resolve(host: str, port: int) -> list[str]:
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
-
-
-def places(rules: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """The places of `host:port` rules; both have to fit exactly. Raises `UrlRefused` for what is no such rule."""
-    return frozenset(map(_place, rules))
-
-
-def _place(rule: str) -> tuple[str, int]:
-    if any(c in rule for c in "/?#*@"):
-        raise UrlRefused(rule, "a rule names one place, as host:port.")
-    url: Url = urls.parse(f"http://{rule}/")
-    if not rule.endswith(f":{url.port}"):
-        raise UrlRefused(rule, "a rule names the port too, as host:port.")
-    return url.place
 
 
 def _inside(host: str, port: int) -> NotReached:

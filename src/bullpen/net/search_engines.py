@@ -15,7 +15,7 @@ import msgspec
 from bullpen.config.shape import WebSearch
 from bullpen.errors import ToolFailed
 from bullpen.net import urls
-from bullpen.net.fetching import Request
+from bullpen.net.exchange import Request
 from bullpen.net.urls import Url, UrlRefused
 
 MAX_TITLE = 200

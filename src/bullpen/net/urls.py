@@ -8,6 +8,7 @@ what is shown, checked and sent.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, urljoin
@@ -293,3 +294,17 @@ def _target(text: str, rest: str) -> str:
     if not rest.startswith("/"):
         rest = f"/{rest}"
     return quote(rest, safe=_KEPT)
+
+
+def places(rules: Iterable[str]) -> frozenset[tuple[str, int]]:
+    """The places of `host:port` rules; both have to fit exactly. Raises `UrlRefused` for what is no such rule."""
+    return frozenset(map(_place, rules))
+
+
+def _place(rule: str) -> tuple[str, int]:
+    if any(c in rule for c in "/?#*@"):
+        raise UrlRefused(rule, "a rule names one place, as host:port.")
+    url = parse(f"http://{rule}/")
+    if not rule.endswith(f":{url.port}"):
+        raise UrlRefused(rule, "a rule names the port too, as host:port.")
+    return url.place

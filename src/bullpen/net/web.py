@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from bullpen.config.shape import WebSearch
 from bullpen.errors import ToolFailed
 from bullpen.net import urls
-from bullpen.net.fetching import Fetcher, FetchFailed, Limits, Moved, Reply, Request, Take
-from bullpen.net.guard import Guard, places
+from bullpen.net.exchange import FetchFailed, Limits, Moved, Reply, Request, Take
 from bullpen.net.pages import Form, Pages
 from bullpen.net.search_engines import Engine, Hit, engine_of, read_json, read_page
 from bullpen.net.urls import UrlRefused
 from bullpen.system.processes import Processes
 
+if TYPE_CHECKING:
+    from bullpen.net.fetching import Fetcher
+
 Places = frozenset[tuple[str, int]]
 
 
 def _guarded(allowed: Places) -> Fetcher:
+    from bullpen.net.fetching import Fetcher  # noqa: PLC0415  # An HTTP client, which a server starts without.
+    from bullpen.net.guard import Guard  # noqa: PLC0415
+
     return Fetcher(Guard(allowed=allowed))
 
 
@@ -104,7 +109,7 @@ class Web:
 
     def _allowed(self) -> Places:
         try:
-            return places(self._settings().get("fetch", {}).get("allow_private", ()))
+            return urls.places(self._settings().get("fetch", {}).get("allow_private", ()))
         except UrlRefused as exc:
             raise ToolFailed(f"tools.fetch.allow_private in the config is wrong. {exc}") from exc
 

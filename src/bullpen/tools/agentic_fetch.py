@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from bullpen.config.agents import SubAgent
 from bullpen.errors import ToolFailed
 from bullpen.net import urls
-from bullpen.net.fetching import FetchFailed
+from bullpen.net.exchange import FetchFailed
 from bullpen.net.urls import Url
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 from bullpen.tools.errands import Errand

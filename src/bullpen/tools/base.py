@@ -17,7 +17,7 @@ import msgspec
 
 from bullpen.errors import ToolFailed
 from bullpen.lsp.servers import LspServers
-from bullpen.net.fetching import Limits, Moved, Reply, Request, Take
+from bullpen.net.exchange import Limits, Moved, Reply, Request, Take
 from bullpen.net.pages import Form
 from bullpen.net.search_engines import Hit
 from bullpen.schema.asks import Question, QuestionResponse

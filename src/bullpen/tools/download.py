@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
 from bullpen.net import urls
-from bullpen.net.fetching import Limits, Request
+from bullpen.net.exchange import Limits, Request
 from bullpen.system import files, paths
 from bullpen.system.files import Stamp
 from bullpen.tools.base import Outcome, ToolContext, tool

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
 from bullpen.net import pages, urls
-from bullpen.net.fetching import Limits, Request
+from bullpen.net.exchange import Limits, Request
 from bullpen.tools.base import Outcome, ToolContext, tool
 from bullpen.tools.going_out import ask_to_search
 

@@ -8,7 +8,7 @@ import anyio
 from msgspec import Meta, Struct
 
 from bullpen.net import pages, urls
-from bullpen.net.fetching import Request
+from bullpen.net.exchange import Request
 from bullpen.net.urls import Url
 from bullpen.tools.base import Outcome, ToolContext, tool
 from bullpen.tools.errands import INLINE_BYTES, Errand
