@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bullpen.net import urls
 from bullpen.net.urls import Url, UrlRefused, cargo, follow, parse
 
 NORMAL = {
