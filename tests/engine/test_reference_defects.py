@@ -8,7 +8,9 @@ from tests.engine.bench import SESSION, WORKSPACE, Answering, Bench
 
 from bullpen.config.agents import SubAgent
 from bullpen.errors import ConfigError
-from bullpen.providers.base import Usage, UserTurn
+from bullpen.providers.base import ToolTurn, Usage, UserTurn
+from bullpen.schema.api import QuestionAnswer
+from bullpen.schema.asks import QuestionResponse
 from bullpen.schema.session import Todo
 from bullpen.store import sessions
 
@@ -127,6 +129,28 @@ async def test_what_is_written_of_a_session_at_once_is_all_kept(bench: Bench) ->
     session = await bench.read(lambda tx: sessions.get(tx, WORKSPACE, SESSION))
     assert (session.title, session.todos) == ("Mine", todos)
     assert session.cost == pytest.approx(500 / 1e6)
+
+
+async def test_questions_of_two_sessions_are_answered_each_for_itself(bench: Bench) -> None:
+    """17 of the tools: the second batch does not take the first one's place."""
+    await bench.session("s2")
+    batches = {}
+    for session in (SESSION, "s2"):
+        await bench.prompt("go", run_id=f"run {session}", session=session)
+        step = await bench.puppet.next()
+        step.call("c1", "wonder", f'{{"name":"why, {session}?"}}')
+        step.finish(reason="tool_use")
+        batches[session] = await bench.watcher.until("question_batch_request")
+    for session in (SESSION, "s2"):
+        response = QuestionResponse(request_id="q1", fill_in_text=f"because of {session}")
+        answer = QuestionAnswer(batch_request_id=batches[session].id, responses=(response,))
+        assert await bench.services.questions.answer(answer, "ana")
+        step = await bench.puppet.next()
+        assert step.request.session_id == session
+        [result] = [turn.result for turn in step.request.turns if isinstance(turn, ToolTurn)]
+        assert result.content == f"because of {session}"
+        step.finish("I see")
+        await bench.watcher.run_complete(f"run {session}")
 
 
 async def test_a_session_takes_its_sub_agents_along_and_none_of_them_is_the_last(bench: Bench) -> None:
