@@ -21,6 +21,12 @@ _HEAD = struct.Struct(">32sI")
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory of ours, and the one it is in, for this user's eyes only."""
+    for place in (directory.parent, directory):
+        place.mkdir(mode=0o700, exist_ok=True)
+
+
 class BlobMissing(Exception):
     """The content was dropped to make room, or did not survive."""
 
@@ -138,7 +144,7 @@ class Blobs:
             return
         if self._is_closed:
             raise OSError("closed")
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._file.parent)
         self._fd = os.open(self._file, _OPEN, 0o600)
         self._end = self._find_places()
         os.ftruncate(self._fd, self._end)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bullpen.files.blobs import Blobs
+from bullpen.files.blobs import Blobs, make_private
 from bullpen.files.walk import Entry, Keeper, Limits, Walk, entry_at, is_text
 from bullpen.store.changes import ABSENT, Change, State
 from bullpen.system.files import open_directory, private
@@ -260,7 +260,7 @@ class Ground:
         """Not synced: after a power cut an older one, or none, only means that less is known. Raises OSError."""
         if self._is_written:
             return
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._file.parent)
         beside = self._file.with_name("manifest.new")
         try:
             with open(beside, "wb", opener=private) as file:
