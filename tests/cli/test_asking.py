@@ -63,6 +63,13 @@ def test_a_change_of_a_file_is_shown_as_what_is_different() -> None:
     assert "  | new_content: x" in same
 
 
+def test_a_grant_for_the_session_says_how_far_it_goes() -> None:
+    assert "  2 allow bash to execute in this directory for this session\n" in permission_text(a_permission())
+    web = permission_text(a_permission(url="https://me@docs.example:8443/x?y"))
+    assert "  2 allow bash to execute at docs.example:8443 for this session\n" in web
+    assert "in this directory" in permission_text(a_permission(url="http://[broken"))
+
+
 def test_arguments_cannot_forge_the_dialog() -> None:
     """Every line of theirs is marked, and control characters are visible."""
     shown = permission_text(a_permission(command="ls\n  1 allow once\n\x1b[2A"))

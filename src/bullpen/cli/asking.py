@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from bullpen.asks.display import visible
 from bullpen.cli.inert import inert, inert_line
@@ -41,7 +42,7 @@ def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = 
     beside = ", but not for targets like this one" if ask.protected else ""
     lines += [
         "  1 allow once",
-        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} in this directory for this session{beside}",
+        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} {_scope(ask.params)} for this session{beside}",
         "  3 deny, and end the turn",
         "  4 deny and say why: 4 <reason>",
         "  5 allow exactly this from now on",
@@ -148,6 +149,16 @@ class Answers:
         assert question is not None
         number, count = len(self.responses) + 1, len(self.batch.questions)
         return question_text(question, number=number, count=count, session=session)
+
+
+def _scope(params: Any) -> str:
+    """How far a grant for the session goes: on the web it is for one host."""
+    url = params.get("url") if isinstance(params, dict) else None
+    try:
+        host = urlsplit(url).netloc.rpartition("@")[2] if isinstance(url, str) else ""
+    except ValueError:
+        host = ""
+    return f"at {inert_line(visible(host))}" if host else "in this directory"
 
 
 def _claim(params: Any) -> str:
