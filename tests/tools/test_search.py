@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.tools.test_ls import fill
 
 from bullpen.system import ripgrep
 from bullpen.tools import grep as grep_module
+from bullpen.tools import searching
 from bullpen.tools.base import Outcome
 from bullpen.tools.searching import MAX_ROWS
 
@@ -208,7 +210,8 @@ async def test_a_part_that_fails_does_not_take_the_rest(
     monkeypatch.setattr(ripgrep, "ALWAYS", always)
     outcome = await bench.call("grep", pattern="needle")
     assert "Line 1, Char 1: needle" in outcome.content
-    assert "Not all could be searched" in outcome.content
+    assert re.search(r"\(Not all could be searched: 1 × [\w ]+ \(os error \d+\)\)", outcome.content)
+    assert "nowhere" not in outcome.content
 
 
 @pytest.mark.parametrize("pattern", ["(a", "(?=x)", "a{1000}{1000}{1000}", r"(a)\1", "x\ny", ""])
@@ -319,3 +322,13 @@ async def test_ripgrep_is_the_one_that_came_with_us(bench: Bench, monkeypatch: p
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(bench.root / "config"))
     await bench.call("grep", pattern="x")
     assert not (bench.root / "pwned").exists()
+
+
+def test_what_could_not_be_searched_is_told_without_names() -> None:
+    """A directory that became a link while it was searched leads to names of other places."""
+    problems = "rg: ./d/secret-name: No such file or directory (os error 2)\nrg: ./d/a: b: Permission denied (os error 13)\nrg: odd\n"
+    told = searching.complaint(problems)
+    assert (
+        told
+        == "1 × No such file or directory (os error 2), 1 × Permission denied (os error 13), 1 × another problem"
+    )

@@ -125,7 +125,7 @@ def _arguments(params: GrepParams, place: Place) -> list[str]:
 def _check_went_well(found: Findings, timeout_s: float) -> None:
     """Raises `ToolFailed` when nothing was found because something went wrong."""
     if "regex parse error" in found.problems or "error parsing" in found.problems:
-        told = searching.complaint(found.problems, limit=8)
+        told = searching.about_pattern(found.problems)
         raise ToolFailed(
             f"the pattern is not a regular expression that grep knows; set literal_text for plain text\n{told}"
         )

@@ -7,7 +7,9 @@ told: each file is reached once more without following a link, and only what lie
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,8 +160,16 @@ def seconds(ctx: ToolContext, tool: str, default: float) -> float:
     return float((ctx.limits.get(tool) or {}).get("timeout_s") or default)
 
 
-def complaint(problems: str, limit: int = 3) -> str:
-    """What ripgrep could not do, in a few lines."""
-    lines = [line.removeprefix("rg: ")[:300] for line in problems.splitlines() if line.strip()]
-    more = f"\n… and {len(lines) - limit} more" if len(lines) > limit else ""
-    return "\n".join(lines[:limit]) + more
+_REASON = re.compile(r": ([^:]{1,80} \(os error \d+\))$")
+
+
+def complaint(problems: str) -> str:
+    """What ripgrep could not do, by reasons. Names are not repeated: one that it came to over a link may lie anywhere."""
+    lines = [line for line in problems.splitlines() if line.strip()]
+    reasons = Counter(found[1] if (found := _REASON.search(line)) else "another problem" for line in lines)
+    return ", ".join(f"{count} × {reason}" for reason, count in reasons.most_common(3))
+
+
+def about_pattern(problems: str) -> str:
+    """What ripgrep says of a pattern that it does not know, in a few lines."""
+    return "\n".join(line.removeprefix("rg: ")[:300] for line in problems.splitlines()[:8] if line.strip())
