@@ -1,9 +1,8 @@
-"""Memory that was freed goes back to the system. All of this does nothing where there is no glibc or no /proc."""
+"""Memory that was freed goes back to the system."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 from functools import cache
 
@@ -11,20 +10,11 @@ from functools import cache
 def give_back() -> None:
     """glibc keeps what was freed in pieces between others, and a server that was busy once would stay large for ever.
 
-    Takes a few milliseconds, without Python's lock.
+    Takes a few milliseconds, without Python's lock. Does nothing where there is no glibc.
     """
     trim = _trim()
     if trim is not None:
         trim(0)
-
-
-def resident_bytes() -> int:
-    """What the process takes now; 0 where nobody can tell."""
-    try:
-        with open("/proc/self/statm", "rb") as told:
-            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
 
 
 @cache

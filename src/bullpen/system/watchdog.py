@@ -18,7 +18,7 @@ from bisect import bisect_left
 from pathlib import Path
 from types import FrameType
 
-from bullpen.system.memory import give_back, resident_bytes
+from bullpen.system.memory import give_back
 from bullpen.system.tally import Tally
 
 log = logging.getLogger("bullpen.watchdog")
@@ -31,8 +31,6 @@ QUIET_S = 60.0
 """How long a place that was named is not named again."""
 
 GIVE_BACK_S = 30.0
-GROWN_BYTES = 8 << 20
-"""Freed memory goes back this often, and sooner when the process has grown by this much since it last did."""
 
 MOST_PLACES = 100
 """Places remembered; a server that is held in more than these has other troubles."""
@@ -93,14 +91,14 @@ class Watchdog:
     # The watching thread
 
     def _watch(self) -> None:
-        gave_back_at, resident = time.monotonic(), resident_bytes()
+        gave_back_at = time.monotonic()
         while not self._stop.wait(self._period_s):
             self._answered.clear()
             asked_at = time.monotonic()
-            if asked_at - gave_back_at > GIVE_BACK_S or resident_bytes() > resident + GROWN_BYTES:
+            if asked_at - gave_back_at > GIVE_BACK_S:
+                gave_back_at = asked_at
                 give_back()
-                asked_at = gave_back_at = time.monotonic()
-                resident = resident_bytes()
+                asked_at = time.monotonic()
             try:
                 self._loop.call_soon_threadsafe(self._answer)
             except RuntimeError:  # The loop has ended.

@@ -26,6 +26,12 @@ class Size(NamedTuple):
     commands: int
 
 
+def most_kib(bullpen: Bullpen) -> int:
+    """The most memory it has ever had. What it takes again after having given it back is nothing new."""
+    status = Path(f"/proc/{bullpen.process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
 def stats(bullpen: Bullpen) -> tuple[dict[str, int], dict[str, int]]:
     """Counts and gauges of the running server."""
     answer: dict[str, Any] = bullpen.ok("GET", "/stats")

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from tests.campaign import sized
 from tests.conftest import Figure
-from tests.faults.soak.process import counts, settled, size, stats
+from tests.faults.soak.process import counts, most_kib, settled, size, stats
 from tests.faults.soak.room import Stream
 from tests.journeys.server import Bullpen, Client, until
 from tests.journeys.stream import connect
@@ -46,12 +46,12 @@ async def test_frozen_clients_delay_nobody(home: Bullpen, figure: Figure) -> Non
         files = home.open_files
         for _ in range(FROZEN):
             home.stream(f"{client.url}/events?client_id={uuid.uuid4()}", read=False)
-        rss_kib = size(home).rss_kib
+        before_kib = most_kib(home)
         run_ids = [await asyncio.to_thread(client.prompt, session_id, "long", f"r{n}") for n in range(6)]
         for each in live:
             await each.until(lambda each: set(run_ids) <= each.ended.keys(), "every run to end")
         with_frozen = await latencies(client, live)
-        grown_kib = size(home).rss_kib - rss_kib
+        grown_kib = most_kib(home) - before_kib
         gauges = stats(home)[1]
         assert gauges["streams"] == FROZEN + LIVE, "nobody was cut, so all of them were in the way"
         assert home.open_files == files + FROZEN
