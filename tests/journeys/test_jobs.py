@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from tests.conftest import Figure
 from tests.journeys.server import COMMAND, Bullpen, Client, open_gate, until
@@ -171,7 +171,7 @@ def test_the_python_client_follows_a_job(shared: Bullpen) -> None:
             with pytest.raises(JobNotFound):
                 await room.job_output("FFF")
 
-    anyio.run(follow)
+    asyncio.run(follow())
 
 
 def test_no_job_outlives_a_killed_server(bullpen: Bullpen, figure: Figure) -> None:

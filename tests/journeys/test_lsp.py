@@ -135,7 +135,8 @@ def test_the_command_line_shows_starts_and_stops_them(home: Bullpen) -> None:
     assert [" ".join(line.split()) for line in say("stop")] == ["words stopped"]
     known = {row["name"]: row for row in json.loads(say("known", "--json")[0])}
     assert known["gopls"]["starts"] == "by itself"
-    assert any(line.split()[:2] == ["basedpyright", "python"] for line in say("known"))
+    # A dash before it says that it is not installed, which depends on the machine.
+    assert any(line.removeprefix("- ").split()[:2] == ["basedpyright", "python"] for line in say("known"))
 
 
 def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
@@ -169,5 +170,5 @@ def test_without_language_servers_there_are_no_tools_for_them(home: Bullpen) -> 
     session = client.session()
     stream.completion(client.prompt(session, "look"))
     (result,) = [r for m in client.messages(session) for r in parts_of(m, "tool_result")]
-    assert result["content"].startswith("There is no tool 'lsp_symbols'. Available: agent, bash,")
+    assert result["content"].startswith("There is no tool 'lsp_symbols'. Available: agent, ")
     assert "lsp_" not in result["content"].partition("Available")[2]

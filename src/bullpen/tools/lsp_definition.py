@@ -32,7 +32,7 @@ async def lsp_definition(params: LspDefinitionParams, ctx: ToolContext) -> Outco
     blocks = [await _block(ctx, each, texts) for each in symbol.definitions[:MAX_SHOWN]]
     first = symbol.definitions[0]
     metadata: dict[str, Any] = {"file_path": str(first.path), "line": 0, "content": ""}
-    if ctx.is_inside(first.path):
+    if naming.is_inside(ctx, first.path):
         text = await texts.get(first.path)
         line = text.from_wire(first.start).line
         metadata |= {"line": line + 1, "content": "\n".join(map(text.line, _around(line, text.line_count)))}
@@ -42,7 +42,7 @@ async def lsp_definition(params: LspDefinitionParams, ctx: ToolContext) -> Outco
 async def _block(ctx: ToolContext, location: Location, texts: Texts) -> str:
     """The place, and the lines around it with a mark at the one that is meant."""
     place, note = await naming.shown(ctx, location, texts)
-    if not ctx.is_inside(location.path):
+    if not naming.is_inside(ctx, location.path):
         return f"{place} {note}"
     text = await texts.get(location.path)
     meant = text.from_wire(location.start).line

@@ -40,7 +40,7 @@ async def lsp_rename(params: LspRenameParams, ctx: ToolContext) -> Outcome:
     await symbol.everywhere(ctx, params.symbol)
     answer = await symbol.ask(METHOD, TIMEOUT_S, newName=new_name)
     wanted = edits.read_edits(answer)
-    outside = [path for path in wanted if not ctx.is_inside(path)]
+    outside = [path for path in wanted if not naming.is_inside(ctx, path)]
     if outside:
         raise ToolFailed(
             f"this would change files outside the workspace, such as {outside[0]}; rename by hand"

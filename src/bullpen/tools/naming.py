@@ -19,6 +19,7 @@ from bullpen.lsp.client import Client
 from bullpen.lsp.documents import Document, read_text
 from bullpen.lsp.positions import Text
 from bullpen.lsp.symbols import MAX_TEXT_BYTES, Hit, Location, Texts
+from bullpen.system import paths
 from bullpen.tools import searching
 from bullpen.tools.base import ToolContext
 
@@ -66,7 +67,7 @@ async def locate(ctx: ToolContext, symbol: str, where: str, method: str) -> Symb
     if not symbol or any(not character.isprintable() for character in symbol):
         raise ToolFailed("the symbol is no name; give one such as run or Server.run")
     place = ctx.resolve(where) if where else ctx.root
-    if not ctx.is_inside(place):
+    if not is_inside(ctx, place):
         raise ToolFailed(f"{place} lies outside the workspace; language servers only know what is in it")
     hits = await _hits(ctx, symbol, place)
     if not hits:
@@ -140,12 +141,17 @@ async def _files(ctx: ToolContext, name: str, directory: Path) -> list[Path]:
 async def shown(ctx: ToolContext, location: Location, texts: Texts) -> tuple[str, str]:
     """A place as `path:line:column` and its line; of a file outside the workspace the line is not shown."""
     name = name_of(ctx, location.path)
-    if not ctx.is_inside(location.path):
+    if not is_inside(ctx, location.path):
         return f"{name}:{location.line + 1}", "(outside the workspace)"
     text = await texts.get(location.path)
     place = text.from_wire(location.start)
     line = text.line(place.line).strip()
     return f"{name}:{place.line + 1}:{place.column + 1}", line[:MAX_LINE]
+
+
+def is_inside(ctx: ToolContext, path: Path) -> bool:
+    """Whether a path that a model or a server named leads to a file of the workspace."""
+    return ctx.is_inside(paths.real(path))
 
 
 def name_of(ctx: ToolContext, path: Path) -> str:
