@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def shell(bench: Bench, tmp_path: Path) -> Path:
 async def begin(bench: Bench, command: str, run_id: str) -> None:
     await bench.prompt("go", run_id=run_id)
     step = await bench.puppet.next()
-    step.call(f"c {run_id}", "shell", f'{{"name":"{command}"}}')
+    step.call(f"c {run_id}", "shell", json.dumps({"name": command}))
     step.finish(reason="tool_use")
 
 
@@ -56,6 +57,51 @@ async def asked(bench: Bench) -> PermissionRequest:
 async def finish(bench: Bench, run_id: str) -> None:
     (await bench.puppet.next()).finish("done")
     await bench.watcher.run_complete(run_id)
+
+
+GRANTED = "make test ; ./x.sh --fast 'a b'"
+
+MUTATIONS = [
+    *(GRANTED[:n] + GRANTED[n + 1 :] for n in range(len(GRANTED)) if GRANTED[n] != " "),
+    *(
+        GRANTED[:n] + extra + GRANTED[n:]
+        for n in (0, 9, 11, len(GRANTED))
+        for extra in "x;&|<>$`\\*?~#!\n\t\u200b\u202e\u00a0"
+    ),
+    *(
+        f"{wrapper} {GRANTED}"
+        for wrapper in ("sudo", "env A=b", "time", "nohup", "exec", "eval", "!", "LD_PRELOAD=x")
+    ),
+    GRANTED.upper(),
+    GRANTED.replace("'", '"'),
+    GRANTED.replace("x.sh", "х.sh"),
+    GRANTED.replace(";", "&&"),
+    GRANTED.replace("./", ""),
+    " ".join([GRANTED, GRANTED]),
+]
+"""What differs from a command that was allowed exactly, by a character, a word before it, or a letter that looks the same."""
+
+
+async def test_what_differs_from_an_exact_grant_is_asked_about(
+    bench: Bench, shell: Path, figure: Figure
+) -> None:
+    (shell / "x.sh").write_text("echo good")
+    await begin(bench, GRANTED, "granted")
+    await bench.grant(await asked(bench), "allow_exact")
+    await finish(bench, "granted")
+    for n, command in enumerate(MUTATIONS):
+        await begin(bench, command, f"r{n}")
+        assert (await asked(bench)).params["command"] == command
+        await bench.runner.cancel(SESSION)
+        await bench.watcher.run_complete(f"r{n}")
+    await begin(bench, GRANTED, "again")
+    await finish(bench, "again")
+    assert bench.gate.effects == [GRANTED, GRANTED]
+    figure(
+        "X-11",
+        "ATTK",
+        f"{len(MUTATIONS)} mutations of a command that was allowed exactly: all asked about again",
+    )
 
 
 async def test_a_script_that_changed_is_asked_about_again(bench: Bench, shell: Path, figure: Figure) -> None:
