@@ -374,3 +374,17 @@ def test_the_order_of_rules_does_not_matter(line: str, rules: list[Rule]) -> Non
 def test_an_ask_says_what_in_the_call_made_it_one(command: str, why: str) -> None:
     subject = shell(command)
     assert why_asked(subject, judge(subject, [rule("allow", "npm test")])) == why
+
+
+@pytest.mark.parametrize(
+    ("names", "why"), [(("a",), "it changes `a`"), (("a", "b", "c"), "it changes `a` and 2 more")]
+)
+def test_an_ask_says_how_many_files_are_changed(names: tuple[str, ...], why: str) -> None:
+    subject = Subject(
+        tool="lsp_rename",
+        action="write",
+        root=ROOT,
+        directory=ROOT,
+        paths=tuple(ROOT / name for name in names),
+    )
+    assert why_asked(subject, judge(subject, [])) == why

@@ -29,7 +29,8 @@ def why_asked(subject: Subject, judgement: Judgement) -> str:
     if subject.hosts:
         return _sentence(f"the host {subject.hosts[0]} has not been allowed here")
     if subject.paths:
-        return _sentence(f"it changes `{subject.paths[0].relative_to(subject.root)}`")
+        others = f" and {len(subject.paths) - 1} more" if len(subject.paths) > 1 else ""
+        return _sentence(f"it changes `{subject.paths[0].relative_to(subject.root)}`{others}")
     return _sentence(f"`{subject.tool}` has not been allowed to {subject.action} here")
 
 
