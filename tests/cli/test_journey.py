@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from tests.cli.conftest import BULLPEN, Command, Open
+from tests.journeys.server import until
 
 from bullpen.client.locate import find_address
 from bullpen.client.process import server_pid
@@ -117,14 +119,17 @@ async def workspace_id(bullpen: Command) -> str:
 
 
 def watch(host: Host, workspace: str, cursor: str = "") -> subprocess.Popen[str]:
-    """A third client: curl on the event stream."""
+    """A third client: curl on the event stream, which it has been let into."""
     url = f"http://x/v1/workspaces/{workspace}/events?client_id=11111111-1111-4111-8111-111111111111"
     again = ["-H", f"Last-Event-ID: {cursor}"] if cursor else []
     if shutil.which("curl") is None:
         assert not os.environ.get("CI"), "curl is needed for this test"
         pytest.skip("curl is not installed")
-    command = ["curl", "-sN", "--unix-socket", str(host.address.path), *again, url]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with tempfile.NamedTemporaryFile() as head:
+        command = ["curl", "-sN", "-D", head.name, "--unix-socket", str(host.address.path), *again, url]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        until(lambda: os.stat(head.name).st_size, "curl to be on the stream")
+    return process
 
 
 def kinds_and_cursor(stream: str) -> tuple[list[str], str]:

@@ -17,7 +17,7 @@ from tests.conftest import Figure
 from tests.faults.fuzz.links import with_links
 from tests.faults.fuzz.target import CHECKS, UNSAFE, Target, with_full_bodies
 
-LIMIT_S = float(os.environ.get("BULLPEN_FUZZ_S", sized(12.0, 900.0)))
+LIMIT_S = float(os.environ.get("BULLPEN_FUZZ_S", sized(8.0, 900.0)))
 MACHINES = 3
 """Runs of a machine between two looks at the clock, each of `STEPS` requests at most."""
 

@@ -57,9 +57,9 @@ async def test_frozen_clients_delay_nobody(home: Bullpen, figure: Figure) -> Non
         assert home.open_files == files + FROZEN
     assert all(each.text == LONG for each in live)
     assert all(each.ended == dict.fromkeys(warm + run_ids, 1) for each in live)
-    # From where the last of them came in: something may have happened while they came.
-    since = max(each.durable[0] for each in live)
-    seen = [[seq for seq in each.durable if seq >= since] for each in live]
+    # From where the last of them came in to where the first one left: something may have happened while they did.
+    since, until = max(each.durable[0] for each in live), min(each.durable[-1] for each in live)
+    seen = [[seq for seq in each.durable if since <= seq <= until] for each in live]
     order = seen[0]
     assert order == sorted(order)
     assert all(each == order for each in seen), "everybody saw the same events in the same order"
