@@ -33,10 +33,10 @@ from tests.campaign import sized
 from tests.conftest import Figure
 from tests.faults.sim.story import Outcome, run_seed
 
-PARTS = sized(2, 8)
+PARTS = sized(1, 8)
 """The campaign in pieces that several processes can share."""
 
-SEEDS = sized(200, 20_000)
+SEEDS = sized(100, 20_000)
 
 MOST_WRONG = 10
 """A part of the campaign that found so many wrong seeds looks for no more."""
