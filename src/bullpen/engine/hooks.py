@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 __all__ = ["HookVerdict", "Hooks"]
 
+NO_PINS = HookPins()
+
 MAX_RESULT = 256_000
 """Of a result, in characters: what a hook is told of it."""
 
@@ -42,7 +44,7 @@ class Hooks:
         root: Path,
         env: Mapping[str, str],
         processes: Processes,
-        pins: HookPins = HookPins(),  # noqa: B008  # it is frozen
+        pins: HookPins = NO_PINS,
     ) -> None:
         self._hooks = hooks
         self._pins = pins

@@ -192,7 +192,7 @@ def _guessed(path: Path, content: bytes, problem: UnicodeDecodeError) -> tuple[s
     refusal = ToolFailed(f"{path} is not UTF-8 text (line {line}); change it with a program, through bash")
     if b"\0" in content or len(content) > MAX_GUESSED_BYTES or _is_damaged_utf8(content):
         raise refusal from None
-    from charset_normalizer import from_bytes  # noqa: PLC0415  # Only whoever has such a file needs it.
+    from charset_normalizer import from_bytes
 
     best = from_bytes(content).best()
     if best is None:

@@ -155,10 +155,12 @@ def _filled(options: Any, path: str) -> Any:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Objects within objects; the second one counts."""
+    """Objects within objects; the second one counts, whole lists and nulls too, which mean something to a server."""
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        result[key] = _merged(below, value) if both else value  # type: ignore[arg-type]
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            result[key] = _merged(below, value)
+        else:
+            result[key] = value
     return result

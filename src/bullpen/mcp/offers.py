@@ -4,7 +4,7 @@ accepted, and called with a limit that a server which reports progress can stret
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bullpen.asks.display import visible
 from bullpen.errors import BadRequest, ToolFailed, ToolServerFailed
@@ -18,6 +18,10 @@ from bullpen.tools.base import Outcome, Tool, ToolContext
 
 if TYPE_CHECKING:
     import mcp_types
+
+    Kept = tuple[list[mcp_types.Resource], list[mcp_types.ResourceTemplate]]
+
+T = TypeVar("T")
 
 LONGEST_S = 600.0
 """How long a call may take at most, however often the server says that it goes on."""
@@ -110,13 +114,11 @@ class Offers:
             tool, arguments, timeout_s=self._call_timeout_s, longest_s=max(LONGEST_S, self._call_timeout_s)
         )
 
-    async def _list_resources(
-        self, server: str
-    ) -> tuple[list[mcp_types.Resource], list[mcp_types.ResourceTemplate]]:
-        async def both(_: Supervisor, connection: Connection) -> Any:
+    async def _list_resources(self, server: str) -> Kept:
+        async def both(_: Supervisor, connection: Connection) -> Kept:
             return await connection.ask(lambda _: connection.kept(), timeout_s=self._call_timeout_s)
 
-        return await self._answered(server, both, "")  # type: ignore[no-any-return]
+        return await self._answered(server, both, "")
 
     async def _read(self, server: str, request: Callable[[Any], Awaitable[Any]]) -> Any:
         async def read(_: Supervisor, connection: Connection) -> Any:
@@ -125,8 +127,8 @@ class Offers:
         return await self._answered(server, read, "")
 
     async def _answered(
-        self, server: str, request: Callable[[Supervisor, Connection], Awaitable[Any]], effect: str
-    ) -> Any:
+        self, server: str, request: Callable[[Supervisor, Connection], Awaitable[T]], effect: str
+    ) -> T:
         """Raises `ToolFailed`, in words for the model; `effect` is what may have happened although no answer came."""
         try:
             supervisor = self._find(server)

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _convert(page: str, form: str, without: tuple[str, ...]) -> str:
-    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert  # noqa: PLC0415  # Limits come first.
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
     options = ConversionOptions(
         extract_metadata=False,
@@ -57,9 +57,9 @@ def _convert(page: str, form: str, without: tuple[str, ...]) -> str:
 
 def _results(page: str) -> str:
     """The links, titles and summaries of a page of DuckDuckGo, as JSON."""
-    import json  # noqa: PLC0415  # Limits come first.
-    from html.parser import HTMLParser  # noqa: PLC0415
-    from urllib.parse import parse_qs, urlsplit  # noqa: PLC0415
+    import json
+    from html.parser import HTMLParser
+    from urllib.parse import parse_qs, urlsplit
 
     class Reader(HTMLParser):
         def __init__(self) -> None:

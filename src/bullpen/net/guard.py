@@ -5,6 +5,8 @@ very addresses that were checked. So a name server that answers differently the 
 it is for the `Host` header and the certificate.
 """
 
+# ruff: noqa: ASYNC109 (`timeout` is what the library calls it)
+
 from __future__ import annotations
 
 import socket
@@ -53,7 +55,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109  # The interface is not ours.
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[typing.Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
@@ -95,7 +97,7 @@ class ShortHead(httpcore2.AsyncNetworkStream):
         self._head: bytes | None = b""
         """What has come of the head; None behind its end."""
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109  # The interface is not ours.
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self._head is None:
             return await self._stream.read(max_bytes, timeout)
         came = await self._stream.read(min(max_bytes, MAX_HEAD_BYTES), timeout)
@@ -108,7 +110,7 @@ class ShortHead(httpcore2.AsyncNetworkStream):
             )
         return came
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         await self._stream.write(buffer, timeout)
 
     async def aclose(self) -> None:
@@ -118,7 +120,7 @@ class ShortHead(httpcore2.AsyncNetworkStream):
         self,
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         return ShortHead(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 

@@ -23,8 +23,8 @@ Places = frozenset[tuple[str, int]]
 
 
 def _guarded(allowed: Places) -> Fetcher:
-    from bullpen.net.fetching import Fetcher  # noqa: PLC0415  # An HTTP client, which a server starts without.
-    from bullpen.net.guard import Guard  # noqa: PLC0415
+    from bullpen.net.fetching import Fetcher
+    from bullpen.net.guard import Guard
 
     return Fetcher(Guard(allowed=allowed))
 

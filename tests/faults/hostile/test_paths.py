@@ -55,7 +55,9 @@ def _linked(name: str, target: Callable[[Path, Path], str], path: str) -> None:
 
 
 def _plain(name: str, path: str) -> None:
-    TRAPS[name] = lambda root, outside: path.format(root=root, outside=outside, up=f"../{outside.name}")
+    TRAPS[name] = lambda root, outside: path.format(
+        root=root, here=root.name, outside=outside, up=f"../{outside.name}"
+    )
 
 
 for _name, _path in {
@@ -80,7 +82,7 @@ for _name, _path in {
     "a sibling without a dash": "{root}x/secret.txt",
     "another case": "../OUTSIDE/../outside/secret.txt",
     "a link beside the workspace": "../beside/secret.txt",
-    "back in and out": "../work/{up}/secret.txt",
+    "back in and out": "../{here}/{up}/secret.txt",
     "device": "/dev/zero",
     "standard input": "/dev/stdin",
     "terminal": "/dev/tty",
