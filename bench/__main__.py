@@ -6,8 +6,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -17,6 +18,8 @@ from bench.progress import Progress
 from bench.sittings import Sitting
 
 HERE = Path(__file__).resolve().parent
+
+T = TypeVar("T")
 
 QUICK = ("a", "c", "c2", "e", "f", "h2", "i")
 """The suites that together take less than a minute."""
@@ -129,25 +132,23 @@ def profile_command(suites: tuple[str, ...], whole: bool, top: int) -> None:
 @bench.command("engine")
 def engine_command() -> None:
     """Show what one turn costs by itself: per token, per tool call, in memory, and what a start takes."""
-    progress = Progress(sys.stderr, 40)
-    progress.step("building the driver")
-    try:
-        figures = engine.measure(driver.ready(), progress)
-    finally:
-        progress.end()
-    click.echo(f"\n{engine.table(figures)}")
+    click.echo(f"\n{engine.table(_followed(40, engine.measure))}")
 
 
 @bench.command("tools")
 def tools_command() -> None:
     """Show what a call of each tool takes, and how long searches of a large tree take beside ripgrep alone."""
-    progress = Progress(sys.stderr, 60)
+    click.echo(f"\n{tools.table(_followed(60, tools.measure))}")
+
+
+def _followed(expected_s: float, measure: Callable[[driver.Driver, Progress], T]) -> T:
+    """What is measured with a driver that is built first, while somebody watches."""
+    progress = Progress(sys.stderr, expected_s)
     progress.step("building the driver")
     try:
-        figures = tools.measure(driver.ready(), progress)
+        return measure(driver.ready(), progress)
     finally:
         progress.end()
-    click.echo(f"\n{tools.table(figures)}")
 
 
 def measured(suites: Sequence[str], repeat: int, directory: Path) -> Sitting:

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Figure
 
 from bullpen.asks.display import rendered, visible, warnings_about
-from bullpen.cli.asking import permission_text
+from bullpen.present.asking import permission_text
 from bullpen.schema.asks import PermissionRequest
 
 ROWS: list[dict[str, Any]] = [

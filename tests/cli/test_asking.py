@@ -2,7 +2,7 @@
 
 import pytest
 
-from bullpen.cli.asking import (
+from bullpen.present.asking import (
     SHOWN_LINES,
     Answers,
     PermissionReply,

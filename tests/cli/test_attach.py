@@ -22,7 +22,7 @@ def permission(ask_id: str, command: str) -> dict[str, Any]:
 async def test_a_session_is_shown_and_goes_on(server: StandIn, terminal: Open) -> None:
     """What was said, what another client says now, and the answer as it grows."""
     talk(server)
-    screen = terminal("attach", "--host", server.host, "--name", "ana")
+    screen = terminal("attach", "--plain", "--host", server.host, "--name", "ana")
     await screen.until("first talk", "› hello", "Hi Ana.")
     server.emit("message", message("m3", "more", role="user"))
     server.emit("message", message("m4"))
@@ -42,7 +42,7 @@ async def test_what_is_typed_is_sent_and_shown_as_it_comes_back(server: StandIn,
         server.emit("message", message("m4", "Yes.", finish="end_turn"))
 
     server.on_prompt = accept
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     screen.type("are you there?")
     await screen.until("you › are you there?", "Yes.")
@@ -51,7 +51,7 @@ async def test_what_is_typed_is_sent_and_shown_as_it_comes_back(server: StandIn,
 async def test_a_permission_is_answered_by_number(server: StandIn, terminal: Open) -> None:
     """Another client's ask is ours to answer as well."""
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     server.emit("permission_request", permission("p1", "make \x1b[2J install"))
     await screen.until("bash asks to execute in /work", "make <U+001B>[2J install", "1 allow once")
@@ -66,7 +66,7 @@ async def test_a_permission_is_answered_by_number(server: StandIn, terminal: Ope
 async def test_commands_are_seen_while_they_run(server: StandIn, terminal: Open) -> None:
     """What one prints, made inert; that a job has ended; and the walls around them."""
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     shown = {"session_id": "s1", "tool_call_id": "c", "offset": 0, "text": "one\n\x1b[2Jtwo\n"}
     server.emit("command_output", shown, "updated", durable=False)
@@ -83,7 +83,7 @@ async def test_commands_are_seen_while_they_run(server: StandIn, terminal: Open)
 
 async def test_an_ask_that_somebody_else_answered_is_closed(server: StandIn, terminal: Open) -> None:
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     server.emit("permission_request", permission("p1", "make"))
     await screen.until("1 allow once")
@@ -97,7 +97,7 @@ async def test_an_ask_that_somebody_else_answered_is_closed(server: StandIn, ter
 
 async def test_an_address_to_log_in_at_is_shown(server: StandIn, terminal: Open) -> None:
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     told = {"type": "aws_sso_auth", "message": message("", ""), "session_id": "s1"}
     server.emit(
@@ -114,7 +114,7 @@ async def test_questions_are_answered_one_by_one(server: StandIn, terminal: Open
     ]
     batch = {"id": "q1", "session_id": "s1", "tool_call_id": "c", "questions": questions}
     server.asks["questions"] = [batch]
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Colour? (1 of 2)", "2 label g")
     screen.type("7")
     await screen.until("that is no answer")
@@ -135,7 +135,7 @@ def _choice(choice_id: str) -> dict[str, str]:
 async def test_ctrl_c_cancels_and_twice_leaves(server: StandIn, terminal: Open) -> None:
     talk(server)
     server.sessions["s1"]["is_busy"] = True
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     screen.send("C-c")
     await server.until(lambda: server.calls("/cancel"))
@@ -146,7 +146,7 @@ async def test_ctrl_c_cancels_and_twice_leaves(server: StandIn, terminal: Open) 
 
 async def test_ctrl_c_first_empties_the_line(server: StandIn, terminal: Open) -> None:
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     screen.send("oops")
     await screen.until("› oops")
@@ -157,7 +157,7 @@ async def test_ctrl_c_first_empties_the_line(server: StandIn, terminal: Open) ->
 
 
 async def test_ctrl_d_leaves(server: StandIn, terminal: Open) -> None:
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("attached to")
     screen.send("C-d")
     await screen.until("[status 0]")
@@ -166,7 +166,7 @@ async def test_ctrl_d_leaves(server: StandIn, terminal: Open) -> None:
 async def test_a_lost_link_is_told_and_mended(server: StandIn, terminal: Open) -> None:
     """A prompt typed meanwhile is kept; nothing that happened is missing."""
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     await server.stop(leave_socket=True)
     await screen.until("link lost", "reconnecting")
@@ -185,7 +185,7 @@ async def test_commands(server: StandIn, terminal: Open) -> None:
     server.messages["s2"] = [message("x1", "elsewhere", role="user", session_id="s2")]
     server.queue = [{"seq": 7, "session_id": "s1", "run_id": "r", "text": "waiting one", "created_at": 1}]
     server.clients = [{"client_id": "c9", "name": "ben", "streams": 1, "current_session": "s2"}]
-    screen = terminal("attach", "--host", server.host, rows=60)
+    screen = terminal("attach", "--plain", "--host", server.host, rows=60)
     await screen.until("with ben", "Hi Ana.")
     screen.type("/sessions")
     await screen.until("1 first talk  s1  here", "2 other talk  s2")
@@ -216,7 +216,7 @@ async def test_without_a_model_the_first_screen_offers_some(server: StandIn, ter
         {"id": "here", "name": "Here", "api_key": "$HERE_KEY", "models": [{"id": "big"}]},
         {"id": "gone", "name": "Gone", "api_key": "$GONE_KEY", "models": [{"id": "huge"}]},
     ]
-    screen = terminal(BULLPEN_HOST=server.host, HERE_KEY="k")
+    screen = terminal("--plain", BULLPEN_HOST=server.host, HERE_KEY="k")
     shown = await screen.until(
         "no model is configured yet", "1 Here: big  (here/big)", "2 Tour: Guided  (demo/tour)"
     )
@@ -241,7 +241,7 @@ async def test_of_many_models_the_usual_ones_are_listed(server: StandIn, termina
         },
         {"id": "later", "name": "Later", "missing": "log in first", "models": [{"id": "x"}]},
     ]
-    screen = terminal(BULLPEN_HOST=server.host)
+    screen = terminal("--plain", BULLPEN_HOST=server.host)
     shown = await screen.until("1 Here: m7  (here/m7)", "2 Here: m9  (here/m9)", "18 more by name: /model")
     assert "Later" not in shown
     screen.type("/model here/m3")
@@ -254,7 +254,7 @@ async def test_a_model_is_chosen_by_its_number_in_one_go(server: StandIn, termin
     server.offers = [
         {"id": "demo", "name": "Tour", "type": "demo", "models": [{"id": "tour", "name": "Guided"}]}
     ]
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("no model is configured")
     screen.type("/model 7")
     await screen.until("a number from 1 to 1")
@@ -270,7 +270,7 @@ async def test_recent_and_favourite_models_come_first(server: StandIn, terminal:
         "recent": {"large": [{"provider": "here", "model": "m12"}, {"provider": "gone", "model": "x"}]},
         "favorites": [{"provider": "here", "model": "m12"}, {"provider": "here", "model": "m3"}],
     }
-    screen = terminal(BULLPEN_HOST=server.host)
+    screen = terminal("--plain", BULLPEN_HOST=server.host)
     shown = await screen.until(
         "1 Here: m12  (here/m12)  recent, favourite",
         "2 Here: m3  (here/m3)  favourite",
@@ -286,7 +286,7 @@ async def test_recent_and_favourite_models_come_first(server: StandIn, terminal:
 async def test_a_narrow_terminal_shows_the_end_of_a_long_line(server: StandIn, terminal: Open) -> None:
     """The input stays on one row, and text around it stays whole."""
     talk(server)
-    screen = terminal("attach", "--host", server.host, columns=30)
+    screen = terminal("attach", "--plain", "--host", server.host, columns=30)
     await screen.until("Hi Ana.")
     screen.send("-l", "0123456789 0123456789 0123456789 end")
     await screen.until("456789 end")
@@ -299,7 +299,7 @@ async def test_a_narrow_terminal_shows_the_end_of_a_long_line(server: StandIn, t
 async def test_the_line_can_be_edited(server: StandIn, terminal: Open) -> None:
     """The usual keys, wide letters, what was sent before, and a paste of several lines."""
     talk(server)
-    screen = terminal("attach", "--host", server.host)
+    screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
     screen.send("-l", "漢字 wrold")
     screen.send("BSpace", "BSpace", "BSpace", "BSpace")
@@ -363,7 +363,7 @@ async def test_tool_servers_are_told_of_when_somebody_has_to_do_something(
     talk(server)
     login = {"name": "docs", "state": "needs auth", "error": "a login is needed: bullpen mcp login docs"}
     server.tool_servers = {"docs": {**login, "connected_at": "t"}}
-    screen = terminal("attach", "--host", server.host, columns=120)
+    screen = terminal("attach", "--plain", "--host", server.host, columns=120)
     await screen.until("MCP server docs: a login is needed: bullpen mcp login docs", "Hi Ana.")
     told = {"type": "state_changed", **login}
     server.emit("mcp_event", told, "updated")

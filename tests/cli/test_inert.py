@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bullpen.cli.inert import cut, inert, inert_line
-from bullpen.cli.terminal import len_in_columns
+from bullpen.plain.terminal import len_in_columns
+from bullpen.present.inert import cut, inert, inert_line
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ async def test_a_run_that_outgrows_its_context_prints_its_answer_and_no_summary(
 
 @pytest.mark.usefixtures("script")
 async def test_a_person_steers_waits_pins_and_counts(host: Host, terminal: Open, bullpen: Command) -> None:
-    ana = terminal("attach", "--name", "ana", rows=60)
+    ana = terminal("attach", "--plain", "--name", "ana", rows=60)
     await ana.until("model: play/m")
     ana.type("go slow")
     await ana.until("word3 ")
@@ -185,9 +185,9 @@ async def test_two_terminals_and_curl_share_everything(
     host: Host, terminal: Open, bullpen: Command, home: Path
 ) -> None:
     """A turn, a permission, a cancel, and a server killed in between: nothing is missing for anybody."""
-    ana = terminal("attach", "--name", "ana", rows=60)
+    ana = terminal("attach", "--plain", "--name", "ana", rows=60)
     await ana.until("model: play/m")
-    ben = terminal("attach", "--name", "ben", rows=60)
+    ben = terminal("attach", "--plain", "--name", "ben", rows=60)
     await ben.until("with ana")
     curl = watch(host, await workspace_id(bullpen))
 
@@ -244,9 +244,9 @@ async def test_two_terminals_and_curl_share_everything(
 
 @pytest.mark.usefixtures("script")
 async def test_a_question_is_answered_from_the_other_terminal(host: Host, terminal: Open) -> None:
-    ana = terminal("attach", "--name", "ana", rows=50)
+    ana = terminal("attach", "--plain", "--name", "ana", rows=50)
     await ana.until("model: play/m")
-    ben = terminal("attach", "--name", "ben", rows=50)
+    ben = terminal("attach", "--plain", "--name", "ben", rows=50)
     await ben.until("model: play/m")
     ana.type("let me choose")
     await ben.until("Which colour?", "2 Green")
@@ -256,7 +256,7 @@ async def test_a_question_is_answered_from_the_other_terminal(host: Host, termin
 
 async def test_the_first_look_works_without_any_key(host: Host, terminal: Open, home: Path) -> None:
     """Bare `bullpen` in an empty home offers the tour, which asks before it writes."""
-    screen = terminal(rows=60)
+    screen = terminal("--plain", rows=60)
     await screen.until("no model is configured yet", "(demo/tour)")
     screen.type("1")
     await screen.until("model: demo/tour")
@@ -341,7 +341,7 @@ async def test_ctrl_c_ends_a_run_and_its_turn(host: Host, terminal: Open) -> Non
 @pytest.mark.usefixtures("script")
 async def test_a_turn_goes_on_when_its_client_leaves(host: Host, terminal: Open, bullpen: Command) -> None:
     """And is there for the next one to see."""
-    screen = terminal("attach", "--name", "ana")
+    screen = terminal("attach", "--plain", "--name", "ana")
     await screen.until("model: play/m")
     screen.type("slow")
     await screen.until("word3 ")
@@ -351,7 +351,7 @@ async def test_a_turn_goes_on_when_its_client_leaves(host: Host, terminal: Open,
     assert "1 busy" in shown
     stopped = await bullpen("stop")
     assert (stopped.returncode, "still at work" in stopped.stderr) == (1, True)
-    again = terminal("attach")
+    again = terminal("attach", "--plain")
     await again.until("› slow", "word0 word1")
     forced = await bullpen("stop", "--force")
     assert (forced.returncode, forced.stdout) == (0, "the server has stopped\n")
@@ -394,7 +394,7 @@ async def test_a_project_is_trusted_from_within(host: Host, home: Path, terminal
     """Everybody sees what waits, one lets it, and everybody is told; a file that breaks is told as well."""
     file = home / "project" / "bullpen.json"
     file.write_text('{"hooks": {"PreToolUse": [{"command": "./check"}]}}')
-    ana, ben = terminal("attach", "--name", "ana"), terminal("attach", "--name", "ben")
+    ana, ben = terminal("attach", "--plain", "--name", "ana"), terminal("attach", "--plain", "--name", "ben")
     await ana.until("hooks.PreToolUse ('bullpen trust' shows it)")
     await ben.until("attached to")
     ana.type("/trust")
@@ -416,7 +416,7 @@ async def test_commands_of_ones_own_are_used_by_name(home: Path, terminal: Open)
         place.mkdir(parents=True)
     (mine / "greet.md").write_text("Say hello to $WHOM.")
     (theirs / "theirs.md").write_text("Do as we say.")
-    ana = terminal("attach", "--name", "ana")
+    ana = terminal("attach", "--plain", "--name", "ana")
     await ana.until("attached to")
     ana.type("/commands")
     await ana.until(

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.standin import message
 
-from bullpen.cli.transcript import Transcript, describe_hooks, hook_lines
+from bullpen.plain.transcript import Transcript
+from bullpen.present.describe import describe_hooks, hook_lines
 from bullpen.schema.events import HookDecided, HookSaid
 from bullpen.schema.message import Message, ToolResult
 

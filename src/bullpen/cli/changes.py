@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bullpen.cli.undoing import in_session, place_options, turn_lines
+from bullpen.cli.undoing import in_session, place_options
+from bullpen.present.undoing import turn_lines
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room

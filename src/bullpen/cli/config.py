@@ -52,7 +52,7 @@ def show(directory: str, as_json: bool) -> int:
       bullpen config show --json | jq '.settings[] | select(.key | startswith("mcp."))'
     """
     from bullpen.cli import effective
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     found = effective.read(directory_of(directory))
     if as_json:
@@ -149,7 +149,7 @@ def check(directory: str, as_json: bool) -> int:
       bullpen config check --json | jq -r '.problems[]'
     """
     from bullpen.cli import effective
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     found = effective.checked(directory_of(directory))
     if as_json:

@@ -27,8 +27,8 @@ def command(path: str, host: str | None, as_json: bool) -> int:
       bullpen doctor ~/project --json | jq '.[] | select(.status != "ok")'
     """
     from bullpen.cli.checks import all_checks
-    from bullpen.cli.inert import inert_line
     from bullpen.client.locate import find_address
+    from bullpen.present.inert import inert_line
 
     findings = all_checks(directory_of(path), find_address(host))
     if as_json:

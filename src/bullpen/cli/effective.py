@@ -11,7 +11,6 @@ from typing import Any
 import click
 import msgspec
 
-from bullpen.cli.inert import inert_line
 from bullpen.config import write
 from bullpen.config.check import check, dotted
 from bullpen.config.items import Trusted
@@ -23,6 +22,7 @@ from bullpen.config.settings import Settings
 from bullpen.config.shape import default_of
 from bullpen.config.trusted import TrustBook
 from bullpen.errors import BadRequest
+from bullpen.present.inert import inert_line
 from bullpen.workspace.place import find_place
 
 

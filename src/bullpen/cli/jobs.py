@@ -81,8 +81,8 @@ def follow(job_id: str, directory: str, host: str | None) -> int:
       bullpen jobs follow 003 --in ~/project > build.log
     """
     from bullpen.cli.calls import get
-    from bullpen.cli.inert import inert
     from bullpen.client.locate import find_address
+    from bullpen.present.inert import inert
 
     address = find_address(host)
     found = _one(address, directory, job_id)
@@ -128,7 +128,7 @@ def kill(job_ids: tuple[str, ...], directory: str, host: str | None) -> int:
 
 def lines(found: list[Found], now: float) -> list[str]:
     """For people: the workspaces, and under each its jobs."""
-    from bullpen.cli.inert import cut, inert_line
+    from bullpen.present.inert import cut, inert_line
 
     told: list[str] = []
     for workspace in dict.fromkeys(each.workspace for each in found):
@@ -174,7 +174,7 @@ def _all(address: Address, directory: str) -> list[Found]:
 
 
 def _one(address: Address, directory: str, job_id: str) -> Found:
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     found = [each for each in _all(address, directory) if each.job["id"] == job_id.upper()]
     if not found:

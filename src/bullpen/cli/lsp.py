@@ -147,7 +147,7 @@ def known(directory: str, as_json: bool) -> int:
 
 def table(found: dict[str, LspInfo]) -> list[str]:
     """For people: one line each."""
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     lines = []
     for info in found.values():

@@ -12,7 +12,7 @@ import sys
 import click
 
 from bullpen import __version__, errors
-from bullpen.cli.options import WORKSPACE_HELP, host_option
+from bullpen.cli.options import WORKSPACE_HELP, host_option, plain_option, session_option
 
 COMMANDS = {
     "attach": "Join a workspace in this terminal.",
@@ -66,9 +66,12 @@ class LazyGroup(click.Group):
     epilog=WORKSPACE_HELP,
 )
 @click.version_option(__version__, "-v", "--version", prog_name="bullpen", message="%(prog)s %(version)s")
+@session_option
+@click.option("--continue", "-C", "newest", is_flag=True, help="Go on with the session used last.")
+@plain_option
 @host_option
 @click.pass_context
-def cli(ctx: click.Context, host: str | None) -> None:
+def cli(ctx: click.Context, session: str, newest: bool, plain: bool, host: str | None) -> None:
     """One coding agent that any number of clients share.
 
     Without a command: join the workspace of the current directory, and choose a model first when none is
@@ -77,6 +80,7 @@ def cli(ctx: click.Context, host: str | None) -> None:
     \b
     Examples:
       bullpen                       talk to the agent in this directory
+      bullpen -C                    go on where you were
       bullpen run "what is this?"   one answer, for scripts
       bullpen attach ~/project      join from a second terminal
       bullpen ps                    who is where
@@ -84,7 +88,9 @@ def cli(ctx: click.Context, host: str | None) -> None:
     if ctx.invoked_subcommand is None:
         from bullpen.cli.attach import start
 
-        ctx.exit(start(".", host=host, session="", name="", choose_model=True))
+        if session and newest:
+            raise click.UsageError("--session and --continue exclude each other", ctx)
+        ctx.exit(start(".", host=host, session=session, newest=newest, name="", plain=plain))
     elif host is not None:
         # Given before the command, it holds for the command.
         os.environ["BULLPEN_HOST"] = host
@@ -105,7 +111,7 @@ def run(arguments: list[str]) -> int:
     except errors.BullpenError as exc:
         if _wants_traceback():
             raise
-        from bullpen.cli.failure import one_line
+        from bullpen.present.failure import one_line
 
         click.echo(f"bullpen: {one_line(exc)}", err=True)
         return 1

@@ -247,7 +247,7 @@ def table(states: dict[str, McpInfo]) -> list[str]:
 
 def shown(held: McpChanges) -> list[str]:
     """What a server changed, for people."""
-    from bullpen.cli.inert import inert
+    from bullpen.present.inert import inert
 
     lines = []
     for change in held.changes:
@@ -319,7 +319,7 @@ def _switch(name: str, scope: str, directory: str, *, disabled: bool) -> int:
 
 
 def _inert(text: str) -> str:
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     return inert_line(text)
 

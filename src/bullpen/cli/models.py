@@ -48,10 +48,10 @@ def list_models(text: str, provider: str, show_all: bool, as_json: bool) -> int:
 
     Prices are dollars per million tokens: input, output, reading from the cache.
     """
-    from bullpen.cli.inert import inert_line
     from bullpen.cli.known import providers_here
     from bullpen.config.places import Places
     from bullpen.config.write import remembered
+    from bullpen.present.inert import inert_line
 
     known = providers_here()
     if provider and provider not in {p.id for p in known}:

@@ -20,17 +20,17 @@ from typing import Any, Literal, TextIO, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from bullpen.cli.asking import Answers, permission_reply, permission_text, question_reply
-from bullpen.cli.choosing import model_for_one_run
-from bullpen.cli.custom import Prepared, prepare
-from bullpen.cli.inert import clock, cut, inert, inert_line
-from bullpen.cli.sessions import find_session
-from bullpen.cli.terminal import LineReader
-from bullpen.cli.transcript import describe_call, describe_hooks
 from bullpen.client.mirror import Ask
 from bullpen.client.updates import LinkChanged, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import BadRequest, BullpenError, ServerUnreachable
+from bullpen.plain.terminal import LineReader
+from bullpen.present.asking import Answers, permission_reply, permission_text, question_reply
+from bullpen.present.choosing import model_for_one_run
+from bullpen.present.custom import Prepared, prepare
+from bullpen.present.describe import describe_call, describe_hooks
+from bullpen.present.inert import clock, cut, inert, inert_line
+from bullpen.present.sessions import find_session
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
 from bullpen.schema.events import (
     AgentEvent,

@@ -37,6 +37,12 @@ name_option = click.option(
     "--name", metavar="NAME", default="", help="How the others see you. [default: user@machine]"
 )
 
+plain_option = click.option(
+    "--plain",
+    is_flag=True,
+    help="Lines and numbered choices instead of a screen: for screen readers and simple terminals.",
+)
+
 
 def directory_of(path: str) -> Path:
     """The directory a person named, or one line about what is wrong with it."""

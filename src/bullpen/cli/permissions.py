@@ -189,7 +189,7 @@ def explain(text: str, tool: str, path: str, name: str, directory: str, host: st
 
 def table(rules: list[Rule], grants: list[Grant]) -> list[str]:
     """For people: one line each."""
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     lines = [
         f"{rule.id[:8]:<8}  {rule.effect:<5}  {inert_line(rule_text(rule))}  ({_about(rule.scope, rule.created_by, rule.expires_at)})"
@@ -211,14 +211,14 @@ def rule_text(rule: Rule) -> str:
 
 
 def explained(found: Explanation) -> list[str]:
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     lines = [f"{found.outcome}: {inert_line(found.why)}"]
     return lines + [f"  {rule.id[:8]}  {rule.effect}  {inert_line(rule_text(rule))}" for rule in found.rules]
 
 
 def _about(scope: str, by: str, expires_at: int) -> str:
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     until = time.strftime("until %Y-%m-%d", time.localtime(expires_at)) if expires_at else ""
     return ", ".join(filter(None, (scope, by and f"by {inert_line(by)}", until)))

@@ -18,8 +18,8 @@ def command(as_json: bool) -> int:
       bullpen providers
       bullpen providers --json | jq '.[] | select(.usable).id'
     """
-    from bullpen.cli.inert import inert_line
     from bullpen.cli.known import providers_here
+    from bullpen.present.inert import inert_line
 
     known = providers_here()
     if as_json:

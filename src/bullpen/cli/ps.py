@@ -48,7 +48,7 @@ def command(host: str | None, as_json: bool) -> int:
 
 def lines(state: dict[str, Any]) -> list[str]:
     """The same for people."""
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     server = state["server"]
     pid = f", pid {server['pid']}" if server["pid"] else ""

@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bullpen.cli.undoing import (
-    done_lines,
-    has_conflicts,
-    in_session,
-    part_options,
-    place_options,
-    preview_lines,
-    relative,
-)
+from bullpen.cli.undoing import in_session, part_options, place_options
+from bullpen.present.undoing import done_lines, has_conflicts, preview_lines, relative
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room

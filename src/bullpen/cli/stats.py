@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bullpen.cli.options import directory_of, host_option
+from bullpen.present.spending import spent_line
 
 if TYPE_CHECKING:
     from bullpen.schema.agent import SpentRow
@@ -62,19 +63,10 @@ def table(rows: list[SpentRow], by: str) -> list[str]:
     return [*told, f"{'all':<{width}}  ${sum(row.cost for row in rows):.4f}"]
 
 
-def spent_line(row: SpentRow) -> str:
-    mark = "~" if row.estimated else ""
-    cached = f" ({row.cache_read:,} cached)" if row.cache_read else ""
-    return (
-        f"{mark}${row.cost:.4f}  {row.calls:,} calls  "
-        f"{row.input + row.cache_read + row.cache_write:,} in{cached}  {row.output:,} out"
-    )
-
-
 def _name(key: str, by: str) -> str:
     import time
 
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     if by == "day":
         return time.strftime("%Y-%m-%d", time.gmtime(int(key) * DAY_S))

@@ -62,7 +62,7 @@ def command(host: str | None, force: bool) -> int:
 def _users(address: Address) -> str:
     """Who is attached where, for one line."""
     from bullpen.cli.calls import call
-    from bullpen.cli.inert import inert_line
+    from bullpen.present.inert import inert_line
 
     rows = call(address, "GET", "/workspaces").body
     told = []

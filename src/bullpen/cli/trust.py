@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from bullpen.cli.options import directory_of
-
-if TYPE_CHECKING:
-    from bullpen.schema.api import TrustEffect
-
-VERBS = {
-    "runs": "runs",
-    "connects": "connects to",
-    "sets": "sets",
-    "allows": "allows without asking",
-    "reads": "gives the model",
-    "instructs": "instructs the model",
-    "broken": "cannot be read",
-}
-
-MARKS = {"trusted": "  trusted", "changed": "  CHANGED since it was trusted"}
 
 
 @click.command("trust", short_help="Show what a project's config would do, and trust it.")
@@ -51,10 +34,11 @@ def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...
     if show + yes + revoke > 1:
         raise click.UsageError("--show, --yes and --revoke exclude each other")
     from bullpen.cli import effective
-    from bullpen.cli.inert import inert_line
     from bullpen.config.items import picked
     from bullpen.config.trust import effects
     from bullpen.config.trusted import TrustBook
+    from bullpen.present.inert import inert_line
+    from bullpen.present.trust import lines, summary
 
     root = directory_of(path)
     found = effective.read(root)
@@ -81,29 +65,3 @@ def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...
     (book.trust if only else book.trust_only)(root, chosen)
     click.echo("trusted, until it changes")
     return 0
-
-
-def summary(states: Collection[str]) -> str:
-    """What is made of it all, in a sentence."""
-    if set(states) == {"trusted"}:
-        return "this is trusted"
-    changed = "; what has changed since it was is marked" if "changed" in states else ""
-    part = "a part of this is not trusted" if "trusted" in states else "this is not trusted"
-    return part + changed
-
-
-def lines(effects: Iterable[TrustEffect], only: Collection[str] = ()) -> Iterator[str]:
-    """What the files of a project would do, for people, by file; each line with its place and its item."""
-    from bullpen.cli.inert import inert_line
-
-    file = ""
-    for effect in effects:
-        if only and effect.item not in only:
-            continue
-        if effect.file != file:
-            file = effect.file
-            yield inert_line(file)
-        place = inert_line(effect.setting) + (f":{effect.line}" if effect.line else "")
-        item = f", of {inert_line(effect.item)}" if effect.item != effect.setting else ""
-        mark = MARKS.get(effect.state, "")
-        yield f"  {VERBS.get(effect.kind, effect.kind)}  {inert_line(effect.detail)}  ({place}{item}){mark}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bullpen.cli.inert import inert_line
 from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
+from bullpen.present.inert import inert_line
 from bullpen.schema.session import Session
 
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TextIO
 
 import anyio
 
-from bullpen.cli.inert import char_width
+from bullpen.present.inert import char_width
 
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 _KEY = re.compile(r"\x1b\[[0-9;?]*[A-Za-z~]|\x1bO[A-Za-z]|\x1b.|[^\x1b]", re.DOTALL)

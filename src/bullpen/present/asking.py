@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bullpen.asks.display import visible
-from bullpen.cli.inert import inert, inert_line
 from bullpen.files.diff import unified
+from bullpen.present.inert import inert, inert_line
 from bullpen.schema.asks import (
     PermissionAction,
     PermissionRequest,

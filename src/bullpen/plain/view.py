@@ -6,10 +6,10 @@ care here: the view is told when to look, and prints what is new.
 
 from __future__ import annotations
 
-from bullpen.cli.inert import cut, inert, inert_line
-from bullpen.cli.terminal import Terminal
-from bullpen.cli.transcript import Transcript
 from bullpen.client.workspace import Room
+from bullpen.plain.terminal import Terminal
+from bullpen.plain.transcript import Transcript
+from bullpen.present.inert import cut, inert, inert_line
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from bullpen.cli.inert import inert_line
 from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
+from bullpen.present.inert import inert_line
 from bullpen.schema.agent import CommandInfo, SkillInfo
 from bullpen.schema.api import Attachment
 

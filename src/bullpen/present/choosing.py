@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import anyio
 
-from bullpen.cli.inert import inert_line
 from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest, BullpenError
+from bullpen.present.inert import inert_line
 from bullpen.schema.agent import CatalogueProvider, SelectedModel
 from bullpen.schema.choices import ChoicesChange
 

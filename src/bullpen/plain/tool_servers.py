@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bullpen.cli.inert import cut, inert_line
+from bullpen.present.inert import cut, inert_line
 from bullpen.schema.agent import McpInfo
 from bullpen.schema.events import McpEvent
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
-from bullpen.cli.choosing import Choice, choices, choose_for_session, make_ready, pick
-from bullpen.cli.custom import listed, prepare
-from bullpen.cli.desk import Desk
-from bullpen.cli.inert import inert_line
-from bullpen.cli.sessions import find_session
-from bullpen.cli.stats import spent_line
-from bullpen.cli.trust import lines as effect_lines
-from bullpen.cli.trust import summary
-from bullpen.cli.undoing import done_lines, latest, preview_lines, turn_lines
-from bullpen.cli.view import View
 from bullpen.client.workspace import Room
+from bullpen.plain.desk import Desk
+from bullpen.plain.view import View
+from bullpen.present.choosing import Choice, choices, choose_for_session, make_ready, pick
+from bullpen.present.custom import listed, prepare
+from bullpen.present.inert import inert_line
+from bullpen.present.sessions import find_session
+from bullpen.present.spending import spent_line
+from bullpen.present.trust import lines as effect_lines
+from bullpen.present.trust import summary
+from bullpen.present.undoing import done_lines, latest, preview_lines, turn_lines
 from bullpen.schema.session import Session
 
 LISTED_TURNS = 20

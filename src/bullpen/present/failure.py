@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bullpen import errors
-from bullpen.cli.inert import inert_line
+from bullpen.present.inert import inert_line
 
 
 def one_line(error: errors.BullpenError) -> str:

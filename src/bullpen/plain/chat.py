@@ -9,18 +9,18 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from bullpen.cli.commands import Commands
-from bullpen.cli.desk import Desk
-from bullpen.cli.failure import one_line
-from bullpen.cli.inert import clock, cut, inert_line
-from bullpen.cli.sessions import find_session
-from bullpen.cli.terminal import End, Interrupt, Line, Terminal, open_terminal
-from bullpen.cli.tool_servers import ToolServers
-from bullpen.cli.transcript import describe_hooks
-from bullpen.cli.view import View
 from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.client.workspace import Room, attach
 from bullpen.errors import AgentNotReady, BullpenError, NotFound
+from bullpen.plain.commands import Commands
+from bullpen.plain.desk import Desk
+from bullpen.plain.terminal import End, Interrupt, Line, Terminal, open_terminal
+from bullpen.plain.tool_servers import ToolServers
+from bullpen.plain.view import View
+from bullpen.present.describe import describe_hooks
+from bullpen.present.failure import one_line
+from bullpen.present.inert import clock, cut, inert_line
+from bullpen.present.sessions import find_session
 from bullpen.schema.agent import McpInfo
 from bullpen.schema.asks import (
     PermissionNotification,
@@ -58,14 +58,16 @@ LAST_SENDS_S = 5.0
 """How long leaving waits for prompts that are on their way."""
 
 
-async def chat(path: str, *, host: str | None, session: str, name: str, choose_model: bool) -> int:
+async def chat(path: str, *, host: str | None, session: str, newest: bool, name: str) -> int:
     """Attach to the workspace at `path` and stay until the person leaves."""
     async with attach(path, host=host, name=name) as room:
         wanted = find_session(room, session) if session else None
+        if wanted is None and newest and room.sessions:
+            wanted = room.sessions[0]
         updates = room.updates()
         async with open_terminal(PROMPT) as terminal:
             client = Chat(room, terminal)
-            await client.begin(wanted, choose_model=choose_model)
+            await client.begin(wanted)
             await client.run(updates)
     return 0
 
@@ -84,8 +86,8 @@ class Chat:
         self._sending: list[str] = []
         self._sent = anyio.Event()
 
-    async def begin(self, wanted: Session | None, *, choose_model: bool) -> None:
-        """Say where we are, and enter the session that was asked for, else the last used one."""
+    async def begin(self, session: Session | None) -> None:
+        """Say where we are, and enter the session that was asked for, if there is one."""
         room = self._room
         self._view.note(
             f"attached to {inert_line(room.workspace.path)} as {inert_line(room.name)}{await self._company()} (/help)"
@@ -101,7 +103,6 @@ class Chat:
                 self._view.note(news)
         if room.workspace.sandbox.mode != "off":
             self._view.note(sandbox_line(room.workspace.sandbox))
-        session = wanted or (room.sessions[0] if room.sessions else None)
         if session:
             await self._view.enter(session)
         agent = await room.agent()
@@ -109,10 +110,8 @@ class Chat:
             self._view.note(
                 f"model: {inert_line(agent.model_cfg.provider)}/{inert_line(agent.model_cfg.model)}"
             )
-        elif choose_model:
-            await self._commands.offer_models("no model is configured yet; choose one by number:")
         else:
-            self._view.note("no model is configured: /model lists what can be chosen")
+            await self._commands.offer_models("no model is configured yet; choose one by number:")
         self._desk.show()
 
     async def _company(self) -> str:

@@ -1,0 +1,1 @@
+"""The client in lines, with numbered choices: for screen readers, dumb terminals and pipes."""

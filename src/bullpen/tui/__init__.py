@@ -1,0 +1,1 @@
+"""The terminal client: a screen over a `Room`. Imported only when somebody sits at a terminal."""

@@ -1,0 +1,89 @@
+"""The application: it paints first, then attaches, and from then on lets the screen know what moves.
+
+start ──▶ first paint ──▶ attaching ──▶ attached ◀──▶ link lost (the room comes back by itself)
+                             │               │
+                             └── refused ────┴──▶ one line, and how to go on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.app import App
+
+from bullpen.client.workspace import Room, attach
+from bullpen.errors import BullpenError
+from bullpen.tui import keymap, themes
+from bullpen.tui.chat import ChatScreen
+from bullpen.tui.preferences import Preferences
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody asked for when they started the client."""
+
+    path: str
+    host: str | None = None
+    session: str = ""
+    name: str = ""
+    newest: bool = False
+    """Go on with the session used last."""
+    yolo: bool = False
+
+
+class Terminal(App[int]):
+    """One person's terminal on one workspace."""
+
+    TITLE = "bullpen"
+    ENABLE_COMMAND_PALETTE = False
+    CSS_PATH = "bullpen.tcss"
+    BINDINGS = keymap.bindings(keymap.KEYS)
+
+    def __init__(self, wish: Wish, preferences: Preferences, complaint: str = "") -> None:
+        super().__init__()
+        self.wish = wish
+        self.preferences = preferences
+        self.failure: BullpenError | None = None
+        """Why it ended by itself."""
+        self._complaint = complaint
+        self._chat = ChatScreen(wish, preferences)
+
+    def get_default_screen(self) -> ChatScreen:
+        return self._chat
+
+    def on_mount(self) -> None:
+        for theme in themes.ALL.values():
+            self.register_theme(theme)
+        self.theme = themes.chosen(self.preferences.theme).name
+        if self.preferences.motion == "reduced":
+            self.animation_level = "none"
+        own, refused = keymap.checked(self.preferences.keys, keymap.KEYS)
+        self.set_keymap(own)
+        for line in (*([self._complaint] if self._complaint else ()), *refused):
+            self._chat.notice(line, kind="warning")
+        # Nothing waits for the network before the first frame is out.
+        self.call_after_refresh(self.run_worker, self._stay)
+
+    async def _stay(self) -> None:
+        wish = self.wish
+        try:
+            async with attach(wish.path, host=wish.host, name=wish.name, yolo=wish.yolo) as room:
+                await self._follow(room)
+        except BullpenError as exc:
+            self.failure = exc
+            self.exit(1)
+
+    async def _follow(self, room: Room) -> None:
+        updates = room.updates()
+        await self._chat.enter(room)
+        async for update in updates:
+            self._chat.take(update)
+
+
+def run(wish: Wish, preferences: Preferences, complaint: str = "") -> int:
+    """Stay until the person leaves; the answer is the exit status. Raises what ended the room for good."""
+    app = Terminal(wish, preferences, complaint)
+    app.run(mouse=preferences.mouse)
+    if app.failure is not None:
+        raise app.failure
+    return app.return_code or 0

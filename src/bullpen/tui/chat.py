@@ -1,0 +1,278 @@
+"""The main screen: conversations in tabs, the editor, and what stands beside them.
+
+It holds no state of its own beyond which tabs are open: what there is to see is the room's, and widgets look at it when they are
+told that something moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from bullpen.client.updates import LinkChanged, Update
+from bullpen.client.workspace import Room
+from bullpen.errors import AgentNotReady, BullpenError
+from bullpen.present.failure import one_line
+from bullpen.present.sessions import find_session
+from bullpen.schema.events import (
+    Event,
+    MessageDelta,
+    Resync,
+    RunComplete,
+    RunWaiting,
+)
+from bullpen.schema.jobs import CommandOutput
+from bullpen.schema.message import Message
+from bullpen.schema.session import Session
+from bullpen.tui import keymap
+from bullpen.tui.commands import COMMANDS
+from bullpen.tui.editor.editor import Editor
+from bullpen.tui.panel import Panel
+from bullpen.tui.preferences import Preferences
+from bullpen.tui.sidebar import Sidebar
+from bullpen.tui.status import Kind, Status
+from bullpen.tui.tabs import Tabs
+from bullpen.tui.transcript.view import Transcript
+
+if TYPE_CHECKING:
+    from bullpen.tui.app import Wish
+
+WIDE = 120
+"""From this many columns on there is room for the sidebar."""
+
+
+class ChatScreen(Screen[None]):
+    """One person's place in a workspace."""
+
+    def __init__(self, wish: Wish, preferences: Preferences) -> None:
+        super().__init__()
+        self.preferences = preferences
+        self.notices: list[tuple[Kind, str]] = []
+        self._wish = wish
+        self._room: Room | None = None
+        self._wants_sidebar = preferences.sidebar
+
+    # What there is on it
+
+    def compose(self) -> ComposeResult:
+        yield Tabs()
+        with Horizontal(id="middle"):
+            with Vertical(id="talk"):
+                with ContentSwitcher(id="transcripts"):
+                    yield Transcript("", self.preferences)
+                yield Panel()
+                yield Editor(self.preferences)
+            yield Sidebar()
+        yield Status()
+
+    @property
+    def room(self) -> Room:
+        """The room; there is one from `enter` on, and nothing that needs it can be reached before."""
+        assert self._room is not None
+        return self._room
+
+    @property
+    def editor(self) -> Editor:
+        return self.query_one(Editor)
+
+    @property
+    def panel(self) -> Panel:
+        return self.query_one(Panel)
+
+    @property
+    def sidebar(self) -> Sidebar:
+        return self.query_one(Sidebar)
+
+    @property
+    def status(self) -> Status:
+        return self.query_one(Status)
+
+    @property
+    def tabs(self) -> Tabs:
+        return self.query_one(Tabs)
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation one looks at."""
+        switcher = self.query_one("#transcripts", ContentSwitcher)
+        return self.query_one(f"#{switcher.current}", Transcript)
+
+    @property
+    def session(self) -> Session | None:
+        """The session one is in, if there is one yet."""
+        return self.room.session(self.room.current_session) if self._room else None
+
+    def on_mount(self) -> None:
+        self.query_one("#transcripts", ContentSwitcher).current = self.query(Transcript).first().id
+        self.status.help = "  ".join(f"{k.keys.split(',')[0]} {k.words}" for k in keymap.KEYS if k.footer)
+        self.editor.focus()
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def toggle_sidebar(self) -> None:
+        self._wants_sidebar = not self._wants_sidebar
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.sidebar.display = self._wants_sidebar and self.size.width >= WIDE
+
+    def notice(self, text: str, kind: Kind = "info") -> None:
+        """Tell the person something, in the last row; it can be read again."""
+        self.notices.append((kind, text))
+        if self.is_mounted:
+            self.status.show(text, kind)
+
+    # The room
+
+    async def enter(self, room: Room) -> None:
+        """Show what there is: the session that was asked for, else an empty page."""
+        self._room = room
+        self.status.link = "connected"
+        self.editor.attach(room)
+        self.panel.attach(room)
+        self.sidebar.attach(room)
+        wanted = find_session(room, self._wish.session) if self._wish.session else None
+        if wanted is None and self._wish.newest and room.sessions:
+            wanted = room.sessions[0]
+        if wanted is not None:
+            await self.open(wanted.id)
+        else:
+            self.transcript.attach(room)
+            self.look()
+
+    def take(self, update: Update) -> None:
+        """Something moved: let those look who show it."""
+        if isinstance(update, LinkChanged):
+            self._take_link(update)
+            return
+        match update.payload:
+            case (
+                Message(id=message_id, session_id=session_id)
+                | MessageDelta(message_id=message_id, session_id=session_id)
+            ):
+                if (shown := self._shown(session_id)) is not None:
+                    shown.changed(message_id)
+            case CommandOutput() as output:
+                if (shown := self._shown(output.session_id)) is not None:
+                    shown.output(output)
+            case RunWaiting() as waiting:
+                if (shown := self._shown(waiting.session_id)) is not None:
+                    shown.waiting(None if update.action == "deleted" else waiting)
+            case Resync():
+                for transcript in self.query(Transcript):
+                    transcript.load()
+                self.look()
+            case _:
+                self._take_beside(update)
+
+    def _take_beside(self, event: Event) -> None:
+        """What concerns the rooms beside the conversation."""
+        if isinstance(event.payload, RunComplete) and event.payload.error:
+            self.notice(event.payload.error, "error")
+        self.sidebar.take(event)
+        self.look()
+
+    def _take_link(self, changed: LinkChanged) -> None:
+        lost = changed.state == "reconnecting"
+        self.status.link = "offline" if lost else "connected"
+        if lost:
+            self.notice(f"link lost, reconnecting: {changed.reason}", "warning")
+        else:
+            for transcript in self.query(Transcript):
+                transcript.load()
+            self.notice("connected again")
+            self.look()
+
+    def look(self) -> None:
+        """Look at everything that is small anew."""
+        self.tabs.look(self.room)
+        self.panel.look()
+        self.sidebar.look()
+
+    def _shown(self, session_id: str) -> Transcript | None:
+        """The conversation of a session, if it is open in a tab."""
+        found = [each for each in self.query(Transcript) if each.session_id == session_id]
+        return found[0] if found else None
+
+    # Sessions and tabs
+
+    async def open(self, session_id: str) -> None:
+        """Go into a session, in its tab or in a new one."""
+        shown = self._shown(session_id)
+        if shown is None:
+            await self.room.load(session_id)
+            shown = Transcript(session_id, self.preferences)
+            await self.query_one("#transcripts", ContentSwitcher).mount(shown)
+            shown.attach(self.room)
+            self.tabs.add(session_id)
+        self.query_one("#transcripts", ContentSwitcher).current = shown.id
+        await self.room.open(session_id)
+        self.editor.enter(session_id)
+        self.look()
+
+    async def open_new(self, title: str = "") -> None:
+        """Make a session and go into it."""
+        session = await self.room.new_session(title or "New Session")
+        await self.open(session.id)
+
+    async def step_tab(self, step: int) -> None:
+        """Go to another tab, round and round."""
+        if following := self.tabs.beside(self.room.current_session, step):
+            await self.open(following)
+
+    async def close_tab(self) -> None:
+        """Close the tab one looks at; its session goes on."""
+        gone = self._shown(self.room.current_session)
+        following = self.tabs.close(self.room.current_session)
+        if gone is not None and following:
+            await self.open(following)
+            await gone.remove()
+
+    # What is done
+
+    async def action_do(self, command_id: str) -> None:
+        """Do the command of that id; what the server says against it is a notice."""
+        await self.do(command_id)
+
+    async def do(self, command_id: str, words: str = "") -> None:
+        if self._room is None and command_id != "leave":
+            return
+        await self.attempt(COMMANDS[command_id].run(self, words))
+
+    async def attempt(self, doing: Awaitable[None]) -> bool:
+        """Do it; whether it went well. What was said against it is a notice, and the person stays."""
+        try:
+            await doing
+        except BullpenError as exc:
+            unready = isinstance(exc, AgentNotReady)
+            self.notice("no model is chosen yet: Ctrl+L lists them" if unready else one_line(exc), "error")
+            return False
+        return True
+
+    async def cancel(self) -> None:
+        """Stop the turn of this session, and say what that dropped."""
+        if self.session is None or not self.session.is_busy:
+            return
+        dropped = await self.room.cancel()
+        also = f", and dropped {len(dropped)} that waited" if dropped else ""
+        self.notice(f"stopped{also}")
+
+    async def on_editor_submitted(self, submitted: Editor.Submitted) -> None:
+        """Send a prompt, for as long as it takes."""
+        self.run_worker(self._send(submitted))
+
+    async def _send(self, submitted: Editor.Submitted) -> None:
+        async def send() -> None:
+            if self.session is None:
+                await self.open_new()
+            await self.room.prompt(submitted.text, attachments=submitted.attachments)
+
+        if not await self.attempt(send()):
+            self.editor.give_back(submitted)

@@ -1,0 +1,1 @@
+"""The prompt: a text area with history, completion, attachments and drafts."""

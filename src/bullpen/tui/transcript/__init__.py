@@ -1,0 +1,1 @@
+"""The conversation, drawn line by line."""
