@@ -129,3 +129,9 @@ async def test_the_doctor_says_what_is_wrong_and_what_to_do(bullpen: Command) ->
     assert "bullpen.json" in found["config", "fail"]["detail"]
     assert "mcp.x" in found["trust", "warn"]["detail"]
     assert not (bullpen.cwd / "canary").exists()
+
+
+async def test_a_group_without_a_command_shows_its_help(bullpen: Command) -> None:
+    done = await bullpen("lsp")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: bullpen lsp") and "Examples:" in done.stderr

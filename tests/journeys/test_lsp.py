@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import Figure
 from tests.journeys.server import Bullpen, config, until
 from tests.journeys.stream import parts_of
 
@@ -139,7 +140,7 @@ def test_the_command_line_shows_starts_and_stops_them(home: Bullpen) -> None:
     assert any(line.removeprefix("- ").split()[:2] == ["basedpyright", "python"] for line in say("known"))
 
 
-def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
+def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen, figure: Figure) -> None:
     project = configure(home, {"say": "hello"}, die=["initialized"])
     home.start()
     client = home.attach(project)
@@ -147,6 +148,9 @@ def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen) -> None:
     client.ok("POST", "/lsps/start", {"path": "a.txt"})
     told = stream.next("lsp_event", type="state_changed", state=3)
     assert "stopped after 5 restarts in 3 minutes" in told["error"]
+    figure(
+        "R-32", "KILL", "a language server that always dies: 5 restarts, then it is left alone and says so"
+    )
     assert "the scripted server falls over" in told["error"]
     assert client.ok("GET", "/lsps")["words"]["error"] == told["error"]
     # Nobody else is held up by it.

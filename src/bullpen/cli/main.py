@@ -143,6 +143,10 @@ def _ready_streams() -> None:
 
 
 def _refuse(exc: click.ClickException) -> int:
+    if isinstance(exc, click.exceptions.NoArgsIsHelpError):
+        # A group without a command: its help is the answer.
+        click.echo(exc.format_message(), err=True)
+        return exc.exit_code
     hint = ""
     if isinstance(exc, click.UsageError) and exc.ctx is not None:
         hint = f" – '{exc.ctx.command_path} --help' shows how"
