@@ -24,7 +24,7 @@ from anyio.abc import TaskStatus
 from bullpen.client.autostart import Starter
 from bullpen.client.http import Answer, Connection
 from bullpen.client.mirror import Mirror
-from bullpen.client.stream import SILENCE_S, Backoff, Place, open_stream
+from bullpen.client.stream import SILENCE_S, Backoff, Incoming, Place, open_stream
 from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.errors import (
     BadRequest,
@@ -97,6 +97,7 @@ class Link:
         self._silence_s = silence_s
         self._rng = rng or random.Random()
         self._cursor = ""
+        self._incoming: Incoming | None = None
         self._up = anyio.Event()
         self._was_down = False
         self._failures = 0
@@ -114,6 +115,11 @@ class Link:
         updates = Updates(lambda: self._failure)
         self._readers.add(updates)
         return updates
+
+    @property
+    def quiet_s(self) -> float:
+        """How long nothing has come on the stream, not even a heartbeat."""
+        return anyio.current_time() - self._incoming.heard_at if self._incoming else 0.0
 
     @property
     def failure(self) -> BullpenError | None:
@@ -249,6 +255,7 @@ class Link:
         async with open_stream(
             self.server, self._id, self.request.client_id, after=self._cursor, silence_s=self._silence_s
         ) as incoming:
+            self._incoming = incoming
             if self._was_down:
                 await self.show_current_session()
                 # What was never stored (who is here, who is busy) is not replayed.

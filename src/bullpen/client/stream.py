@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import anyio
 import httpx2
 import msgspec
 
@@ -140,12 +141,13 @@ class Place:
 class Incoming:
     """An open stream. `cursor` is where it began; iterate it for the events until it ends.
 
-    `heard` turns true with the first byte, be it a comment.
+    `heard` turns true with the first byte, be it a comment; `heard_at` is when the last one came, by the loop's clock.
     """
 
     def __init__(self, response: httpx2.Response) -> None:
         self.cursor: str = response.headers.get(CURSOR_HEADER, "")
         self.heard = False
+        self.heard_at = anyio.current_time()
         self._response = response
 
     async def events(self) -> AsyncIterator[Event]:
@@ -157,6 +159,7 @@ class Incoming:
         try:
             async for chunk in self._response.aiter_raw():
                 self.heard = True
+                self.heard_at = anyio.current_time()
                 for frame in parser.feed(chunk):
                     if event := decode_event(frame):
                         yield event

@@ -50,6 +50,11 @@ class Updates:
             await self._wake.wait()
         return self._waiting.popleft()
 
+    @property
+    def unread(self) -> int:
+        """How many this reader is behind."""
+        return len(self._waiting)
+
     def put(self, update: Update) -> None:
         if len(self._waiting) >= BUFFERED_UPDATES:
             self._waiting.clear()

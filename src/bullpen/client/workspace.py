@@ -235,6 +235,11 @@ class Room:
         return self._link.is_up
 
     @property
+    def quiet_s(self) -> float:
+        """How long nothing came from the server. It says something every 15 s, if only that it lives."""
+        return self._link.quiet_s
+
+    @property
     def current_session(self) -> str:
         """The session this client is in, or nothing."""
         return self._link.current_session

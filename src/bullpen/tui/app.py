@@ -15,7 +15,9 @@ from bullpen.client.workspace import Room, attach
 from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
 from bullpen.tui.chat import ChatScreen
+from bullpen.tui.outside import Outside
 from bullpen.tui.preferences import Preferences
+from bullpen.tui.sidebar import short_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,15 @@ class Terminal(App[int]):
         self.failure: BullpenError | None = None
         """Why it ended by itself."""
         self._complaint = complaint
-        self._chat = ChatScreen(wish, preferences)
+        self.outside = Outside(self._say_outside, preferences.notify)
+        self._chat = ChatScreen(wish, preferences, self.outside)
 
     def get_default_screen(self) -> ChatScreen:
         return self._chat
 
     def on_mount(self) -> None:
+        self.outside.keep_title()
+        self.outside.title(f"bullpen {short_path(self.wish.path)}")
         for theme in themes.ALL.values():
             self.register_theme(theme)
         self.theme = themes.chosen(self.preferences.theme).name
@@ -64,6 +69,20 @@ class Terminal(App[int]):
         # Nothing waits for the network before the first frame is out.
         self.call_after_refresh(self.run_worker, self._stay)
 
+    def on_app_focus(self) -> None:
+        self.outside.is_looked_at = True
+
+    def on_app_blur(self) -> None:
+        self.outside.is_looked_at = False
+
+    def on_unmount(self) -> None:
+        self.outside.restore_title()
+
+    def _say_outside(self, sequence: str) -> None:
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(sequence)
+            self._driver.flush()
+
     async def _stay(self) -> None:
         wish = self.wish
         try:
@@ -75,7 +94,7 @@ class Terminal(App[int]):
 
     async def _follow(self, room: Room) -> None:
         updates = room.updates()
-        await self._chat.enter(room)
+        await self._chat.enter(room, updates)
         async for update in updates:
             self._chat.take(update)
 

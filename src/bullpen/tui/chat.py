@@ -14,11 +14,12 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
-from bullpen.client.updates import LinkChanged, Update
+from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.client.workspace import Room
 from bullpen.errors import AgentNotReady, BullpenError
 from bullpen.present.failure import one_line
 from bullpen.present.sessions import find_session
+from bullpen.schema.asks import PermissionRequest, QuestionBatch
 from bullpen.schema.events import (
     Event,
     MessageDelta,
@@ -32,6 +33,7 @@ from bullpen.schema.session import Session
 from bullpen.tui import keymap
 from bullpen.tui.commands import COMMANDS
 from bullpen.tui.editor.editor import Editor
+from bullpen.tui.outside import Outside
 from bullpen.tui.panel import Panel
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import Sidebar
@@ -46,15 +48,24 @@ WIDE = 120
 """From this many columns on there is room for the sidebar."""
 
 
+LATE_S = 20.0
+"""The server says something every 15 s, if only that it lives."""
+
+MANY = 500
+"""So many events that nobody has drawn yet are a screen that is behind."""
+
+
 class ChatScreen(Screen[None]):
     """One person's place in a workspace."""
 
-    def __init__(self, wish: Wish, preferences: Preferences) -> None:
+    def __init__(self, wish: Wish, preferences: Preferences, outside: Outside) -> None:
         super().__init__()
+        self.outside = outside
         self.preferences = preferences
         self.notices: list[tuple[Kind, str]] = []
         self._wish = wish
         self._room: Room | None = None
+        self._updates: Updates | None = None
         self._wants_sidebar = preferences.sidebar
 
     # What there is on it
@@ -131,10 +142,12 @@ class ChatScreen(Screen[None]):
 
     # The room
 
-    async def enter(self, room: Room) -> None:
+    async def enter(self, room: Room, updates: Updates) -> None:
         """Show what there is: the session that was asked for, else an empty page."""
         self._room = room
-        self.status.link = "connected"
+        self._updates = updates
+        self._look_at_link()
+        self.set_interval(1, self._look_at_link)
         self.editor.attach(room)
         self.panel.attach(room)
         self.sidebar.attach(room)
@@ -176,19 +189,29 @@ class ChatScreen(Screen[None]):
         """What concerns the rooms beside the conversation."""
         if isinstance(event.payload, RunComplete) and event.payload.error:
             self.notice(event.payload.error, "error")
+        if words := calling(event, self.room):
+            self.outside.call(words)
         self.sidebar.take(event)
         self.look()
 
     def _take_link(self, changed: LinkChanged) -> None:
-        lost = changed.state == "reconnecting"
-        self.status.link = "offline" if lost else "connected"
-        if lost:
+        self._look_at_link()
+        if changed.state == "reconnecting":
             self.notice(f"link lost, reconnecting: {changed.reason}", "warning")
         else:
             for transcript in self.query(Transcript):
                 transcript.load()
             self.notice("connected again")
             self.look()
+
+    def _look_at_link(self) -> None:
+        """The badge says what is so: behind is a stream that missed its heartbeat, or more than can be drawn in time."""
+        assert self._updates is not None
+        late = self.room.quiet_s > LATE_S or self._updates.unread > MANY
+        self.status.link = "offline" if not self.room.is_connected else "behind" if late else "connected"
+
+    def on_sidebar_fetched(self) -> None:
+        self.status.people = len(self.sidebar.facts.people)
 
     def look(self) -> None:
         """Look at everything that is small anew."""
@@ -215,6 +238,7 @@ class ChatScreen(Screen[None]):
         self.query_one("#transcripts", ContentSwitcher).current = shown.id
         await self.room.open(session_id)
         self.editor.enter(session_id)
+        self.sidebar.fetch()
         self.look()
 
     async def open_new(self, title: str = "") -> None:
@@ -276,3 +300,18 @@ class ChatScreen(Screen[None]):
 
         if not await self.attempt(send()):
             self.editor.give_back(submitted)
+
+
+def calling(event: Event, room: Room) -> str:
+    """The words with which a person who looks elsewhere is called, if it is worth it."""
+    match event.payload:
+        case PermissionRequest(tool_name=tool, session_id=session_id):
+            what = f"{tool} asks for permission"
+        case QuestionBatch(session_id=session_id):
+            what = "the agent has a question"
+        case RunComplete(session_id=session_id, error=error, cancelled=cancelled):
+            what = "failed" if error else "stopped" if cancelled else "done"
+        case _:
+            return ""
+    session = room.session(session_id)
+    return f"{what}: {session.title}" if session and not session.parent_session_id else ""

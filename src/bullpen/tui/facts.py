@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,22 +11,31 @@ import anyio
 
 from bullpen.client.workspace import Room
 from bullpen.errors import BullpenError
-from bullpen.present.inert import inert_line
-from bullpen.schema.agent import AgentInfo, ClientInfo, LspInfo, McpInfo, SkillInfo
+from bullpen.schema.agent import (
+    AgentInfo,
+    CatalogueProvider,
+    ClientInfo,
+    LspInfo,
+    McpInfo,
+    Model,
+    SelectedModel,
+    SkillInfo,
+    Workspace,
+)
 from bullpen.schema.changes import TurnSummary
+from bullpen.schema.choices import SessionChoices
 from bullpen.schema.jobs import Job
-
-LSP_STATES = ("not started", "starting", "ready", "in error", "stopped", "disabled")
-
-SHOWN = 6
-"""So many of each are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """As they were when they were asked for last; what could not be had stays as it was."""
 
+    session_id: str = ""
+    workspace: Workspace | None = None
     agent: AgentInfo | None = None
+    choices: SessionChoices | None = None
+    catalogue: tuple[CatalogueProvider, ...] = ()
     lsps: dict[str, LspInfo] = field(default_factory=dict)
     mcps: dict[str, McpInfo] = field(default_factory=dict)
     skills: tuple[SkillInfo, ...] = ()
@@ -36,7 +45,8 @@ class Facts:
 
     async def fetched(self, room: Room) -> Facts:
         """All of them anew, side by side."""
-        found: dict[str, Any] = {}
+        here = self if self.session_id == room.current_session else replace(self, choices=None, turns=())
+        found: dict[str, Any] = {"session_id": room.current_session}
 
         async def ask(name: str) -> None:
             with suppress(BullpenError):
@@ -45,41 +55,32 @@ class Facts:
         async with anyio.create_task_group() as tasks:
             for name in _ASKED:
                 tasks.start_soon(ask, name)
-        return replace(self, **found)
+        fresh = replace(here, **found)
+        if fresh.choices and fresh.choices.large and not fresh.catalogue:
+            with suppress(BullpenError):
+                return replace(fresh, catalogue=tuple(await room.providers()))
+        return fresh
 
-    def sections(self) -> Iterator[tuple[str, list[str]]]:
-        """What there is to tell, by heading; a section without lines is left out."""
-        for title, lines in (
-            ("Changed files", self._files()),
-            ("Jobs", [f"● {inert_line(job.command)}" for job in self.jobs if job.running]),
-            ("Language servers", [_lsp_line(lsp) for lsp in self.lsps.values()]),
-            ("Tool servers", [_mcp_line(mcp) for mcp in self.mcps.values()]),
-            ("Skills", [_skill_line(skill) for skill in self.skills]),
-            ("Here", [inert_line(person.name) or person.client_id[:8] for person in self.people]),
-        ):
-            if lines:
-                more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
-                yield title, [*lines[:SHOWN], *more]
-
-    def _files(self) -> list[str]:
-        """The files of turns that are not undone, the latest first, each once."""
-        kept = (turn for turn in self.turns if turn.state in ("changed", "partly"))
-        return list(dict.fromkeys(inert_line(path) for turn in kept for path in turn.paths))
-
-
-def _lsp_line(lsp: LspInfo) -> str:
-    count = f", {lsp.diagnostic_count} to mend" if lsp.diagnostic_count else ""
-    return f"{inert_line(lsp.name)}  {LSP_STATES[lsp.state]}{count}"
+    @property
+    def model(self) -> tuple[SelectedModel, Model] | None:
+        """The model that answers in this session, and what is known of it; None while there is none."""
+        if self.choices and self.choices.large:
+            chosen = self.choices.large
+            known = (
+                model
+                for provider in self.catalogue
+                if provider.id == chosen.provider
+                for model in provider.models
+                if model.id == chosen.model
+            )
+            return chosen, next(known, Model(id=chosen.model))
+        if self.agent is None or not self.agent.is_ready:
+            return None
+        return self.agent.model_cfg, self.agent.model
 
 
-def _mcp_line(mcp: McpInfo) -> str:
-    tools = f", {mcp.tool_count} {'tool' if mcp.tool_count == 1 else 'tools'}" if mcp.tool_count else ""
-    held = f", {mcp.held_count} held back" if mcp.held_count else ""
-    return f"{inert_line(mcp.name)}  {inert_line(mcp.state)}{tools}{held}"
-
-
-def _skill_line(skill: SkillInfo) -> str:
-    return f"{inert_line(skill.name)}{'  not trusted' if skill.untrusted else ''}"
+async def _workspace(room: Room) -> Workspace:
+    return (await room.call("GET", "")).read(Workspace)
 
 
 async def _mcps(room: Room) -> dict[str, McpInfo]:
@@ -90,8 +91,14 @@ async def _turns(room: Room) -> tuple[TurnSummary, ...]:
     return tuple(await room.changes()) if room.current_session else ()
 
 
+async def _choices(room: Room) -> SessionChoices | None:
+    return await room.choices(room.current_session) if room.current_session else None
+
+
 _ASKED: dict[str, Callable[[Room], Awaitable[Any]]] = {
     "agent": Room.agent,
+    "workspace": _workspace,
+    "choices": _choices,
     "lsps": Room.language_servers,
     "mcps": _mcps,
     "skills": Room.skills,

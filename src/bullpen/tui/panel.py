@@ -24,7 +24,6 @@ class Panel(Widget):
         super().__init__()
         self._room: Room | None = None
         self._is_open = False
-        self._since: dict[str, float] = {}
 
     def attach(self, room: Room) -> None:
         self._room = room
@@ -56,10 +55,7 @@ class Panel(Widget):
         done = sum(todo.status == "completed" for todo in session.todos)
         head = Text()
         if session.is_busy:
-            since = self._since.setdefault(session.id, time.monotonic())
-            head.append(f"● working {clock(time.monotonic() - since)}  esc stops  ", self._colour("accent"))
-        else:
-            self._since.pop(session.id, None)
+            head.append(f"● working {clock(self._busy_s(session))}  esc stops  ", self._colour("accent"))
         if session.todos and done < len(session.todos):
             now = next((todo for todo in session.todos if todo.status == "in_progress"), None)
             at = f": {inert_line(now.active_form or now.content)}" if now else ""
@@ -80,6 +76,13 @@ class Panel(Widget):
                 for prompt in waiting[:SHOWN]
             ]
         return lines
+
+    def _busy_s(self, session: Session) -> float:
+        """Since the last prompt: also for somebody who has just come in."""
+        assert self._room is not None
+        prompts = (m for m in reversed(self._room.messages(session.id)) if m.role == "user")
+        asked = next(prompts, None)
+        return max(time.time() - asked.created_at, 0) if asked else 0
 
     def _colour(self, name: str) -> str:
         return self.app.theme_variables.get(name, "")
