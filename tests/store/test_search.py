@@ -1,4 +1,4 @@
-"""Words find their messages, deleted ones no longer, and the index stays in step with the rows."""
+"""Words find their messages, deleted ones no longer, and the index stays in step with the rows, also with those of long texts."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def index_of(file: Path) -> tuple[list[Any], list[Any]]:
         connection.execute(
             """CREATE VIRTUAL TABLE temp.kept USING fts5vocab(main, message_search, instance);
                CREATE VIRTUAL TABLE temp.fresh USING fts5(text, tokenize='unicode61 remove_diacritics 2');
-               INSERT INTO temp.fresh (rowid, text) SELECT t.rowid, t.text FROM message_texts AS t
-               JOIN messages AS m ON m.rowid = t.rowid WHERE m.finished = 1;
+               INSERT INTO temp.fresh (rowid, text) SELECT t.id, t.text FROM message_piece_texts AS t;
                CREATE VIRTUAL TABLE temp.remade USING fts5vocab(temp, fresh, instance)"""
         )
         kept, remade = (
@@ -133,6 +132,47 @@ async def test_numbers_of_deleted_rows_are_used_again_without_confusion(store: S
     check(store)
 
 
+LONG = " ".join(f"wörd{n}" for n in range(9000))
+"""Some hundred KiB in which no word comes twice."""
+
+
+async def test_a_long_text_is_indexed_in_pieces_and_found_as_one_message(store: Store) -> None:
+    """No word is lost at a cut; words of different pieces find it too, once, with a snippet around them."""
+    await add(store, "long", LONG)
+    await add(store, "short", "wörd1 wörd2")
+    pieces = await store.read(
+        lambda tx: tx.rows("SELECT start, length FROM message_pieces WHERE message = 'long'")
+    )
+    assert len(pieces) > 4
+    assert sum(length for _, length in pieces) == len(LONG.encode())
+    hits = {n: await found(store, f"word{n}") for n in range(0, 9000, 50)}
+    assert all(ids == ["long"] for ids in hits.values())
+    assert sorted(await found(store, "word1 word2")) == ["long", "short"]
+    assert await found(store, "word1 word8999") == ["long"]
+    assert await found(store, "word1 word9000") == []
+    (hit,) = await store.read(lambda tx: search.find(tx, WORKSPACE, "word5000 word5001", 10))
+    assert "[wörd5000] [wörd5001] wörd5002" in hit.snippet
+    check(store)
+    await store.write(lambda tx: messages.forget_session(tx, WORKSPACE, SESSION))
+    assert await found(store, "word5000") == []
+    check(store)
+
+
+async def test_a_text_without_spaces_is_cut_between_characters(store: Store) -> None:
+    await add(store, "m1", "🐝" * 20_000)
+    await add(store, "m2", "x" * 40_000)
+    assert await found(store, "🐝") == []
+    check(store)
+
+
+async def test_a_deleted_message_leaves_nothing_in_the_index(store: Store) -> None:
+    await add(store, "m1", LONG)
+    await add(store, "m2", "wörd1")
+    await store.write(lambda tx: messages.delete(tx, WORKSPACE, message("m1", LONG)))
+    assert await found(store, "word1") == ["m2"]
+    check(store)
+
+
 async def test_the_backup_before_a_migration_can_still_be_searched(store: Store, tmp_path: Path) -> None:
     """Its rows keep the numbers by which the index knows them, gaps included."""
     await store.write(lambda tx: sessions.create(tx, WORKSPACE, "s2", "x"))
@@ -159,7 +199,7 @@ async def test_the_backup_before_a_migration_can_still_be_searched(store: Store,
     backup = apsw.Connection(str(copy / f"bullpen.db.before-{len(MIGRATIONS) + 1}"))
     try:
         rows = backup.execute(
-            """SELECT m.id FROM message_search JOIN messages AS m ON m.rowid = message_search.rowid
+            """SELECT p.message FROM message_search JOIN message_pieces AS p ON p.id = message_search.rowid
                WHERE message_search MATCH '"17"'"""
         ).fetchall()
     finally:

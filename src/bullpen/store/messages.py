@@ -222,6 +222,7 @@ async def user_json(tx: Tx, workspace: str, session: str | None) -> bytes:
 async def delete(tx: Tx, workspace: str, message: Message) -> None:
     await tx.run("DELETE FROM chunks WHERE message = $1", message.id)
     await natives.forget(tx, message.id)
+    await search.forget_message(tx, message.id)
     await tx.run("DELETE FROM messages WHERE id = $1", message.id)
     await tx.run(
         "UPDATE sessions SET message_count = message_count - 1 WHERE workspace = $1 AND id = $2",

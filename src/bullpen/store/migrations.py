@@ -166,5 +166,6 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("calls under way", _ASKED),
     Migration("permission rules", _RULES),
     Migration("changes", _CHANGES),
+    Migration("long texts in pieces", search.PIECES),
 )
 """Append only: a released step never changes."""
