@@ -71,3 +71,12 @@ def test_a_start_loads_no_slow_library(room: str) -> None:
     script = "\n".join([*(f"import {module.name}" for module in found), "import sys", "print(*sys.modules)"])
     child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
     assert SLOW.intersection(child.stdout.split()) == set()
+
+
+def test_a_screen_is_painted_before_anything_speaks_http() -> None:
+    """The first frame waits for Textual alone."""
+    script = "import sys, bullpen.tui.app; print(*sys.modules)"
+    child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+    assert {"httpx2", "httpcore2", "bullpen.client.workspace"}.intersection(
+        child.stdout.split()
+    ) == set()

@@ -140,9 +140,11 @@ async def test_a_long_text_is_indexed_in_pieces_and_found_as_one_message(store: 
     """No word is lost at a cut; words of different pieces find it too, once, with a snippet around them."""
     await add(store, "long", LONG)
     await add(store, "short", "wörd1 wörd2")
-    pieces = await store.read(
-        lambda tx: tx.rows("SELECT start, length FROM message_pieces WHERE message = 'long'")
-    )
+
+    async def pieces_of(tx: Tx) -> list[tuple[Any, ...]]:
+        return await tx.rows("SELECT start, length FROM message_pieces WHERE message = 'long'")
+
+    pieces = await store.read(pieces_of)
     assert len(pieces) > 4
     assert sum(length for _, length in pieces) == len(LONG.encode())
     hits = {n: await found(store, f"word{n}") for n in range(0, 9000, 50)}

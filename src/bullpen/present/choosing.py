@@ -7,15 +7,17 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest, BullpenError
 from bullpen.present.inert import inert_line
 from bullpen.schema.agent import CatalogueProvider, SelectedModel
 from bullpen.schema.choices import ChoicesChange
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 DEMO = "demo"
 """The type of the built-in provider: it plays a guided tour and needs no key."""

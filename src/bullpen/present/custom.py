@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.inert import inert_line
 from bullpen.schema.agent import CommandInfo, SkillInfo
 from bullpen.schema.api import Attachment
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 T = TypeVar("T", CommandInfo, SkillInfo)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from bullpen.client.workspace import Room
+from typing import TYPE_CHECKING
+
 from bullpen.errors import BadRequest
 from bullpen.present.inert import inert_line
 from bullpen.schema.session import Session
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 def find_session(room: Room, wanted: str) -> Session:

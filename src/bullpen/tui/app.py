@@ -8,16 +8,21 @@ start ──▶ first paint ──▶ attaching ──▶ attached ◀──▶ 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from textual.app import App
 
-from bullpen.client.workspace import Room, attach
 from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
 from bullpen.tui.chat import ChatScreen
 from bullpen.tui.outside import Outside
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import short_path
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Terminal(App[int]):
 
     async def _stay(self) -> None:
         wish = self.wish
+        # What speaks HTTP takes a third of the time until the first frame; it can come after that.
+        attach = (await anyio.to_thread.run_sync(import_module, "bullpen.client.workspace")).attach
         try:
             async with attach(wish.path, host=wish.host, name=wish.name, yolo=wish.yolo) as room:
                 await self._follow(room)

@@ -15,7 +15,6 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from bullpen.client.updates import LinkChanged, Update, Updates
-from bullpen.client.workspace import Room
 from bullpen.errors import AgentNotReady, BullpenError
 from bullpen.present.failure import one_line
 from bullpen.present.sessions import find_session
@@ -42,6 +41,7 @@ from bullpen.tui.tabs import Tabs
 from bullpen.tui.transcript.view import Transcript
 
 if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
     from bullpen.tui.app import Wish
 
 WIDE = 120

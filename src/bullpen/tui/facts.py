@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BullpenError
 from bullpen.schema.agent import (
     AgentInfo,
@@ -25,6 +24,9 @@ from bullpen.schema.agent import (
 from bullpen.schema.changes import TurnSummary
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.jobs import Job
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,13 @@ async def _choices(room: Room) -> SessionChoices | None:
 
 
 _ASKED: dict[str, Callable[[Room], Awaitable[Any]]] = {
-    "agent": Room.agent,
+    "agent": lambda room: room.agent(),
     "workspace": _workspace,
     "choices": _choices,
-    "lsps": Room.language_servers,
+    "lsps": lambda room: room.language_servers(),
     "mcps": _mcps,
-    "skills": Room.skills,
-    "jobs": Room.jobs,
-    "people": Room.clients,
+    "skills": lambda room: room.skills(),
+    "jobs": lambda room: room.jobs(),
+    "people": lambda room: room.clients(),
     "turns": _turns,
 }

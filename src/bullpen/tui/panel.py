@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import RenderResult
 from textual.widget import Widget
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import cut, inert_line
 from bullpen.schema.session import Session
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 SIGNS = {"completed": "✓", "in_progress": "→", "pending": "•"}
 SHOWN = 8

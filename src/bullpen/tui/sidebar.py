@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -11,7 +12,6 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import cut, inert_line
 from bullpen.schema.agent import LspInfo, McpInfo
 from bullpen.schema.changes import TurnSummary
@@ -21,6 +21,9 @@ from bullpen.schema.jobs import Job, SandboxState
 from bullpen.schema.session import Session
 from bullpen.tui.changed import ChangedLines
 from bullpen.tui.facts import Facts
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 SHOWN = 6
 """So many of each are listed."""

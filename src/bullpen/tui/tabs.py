@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 from textual.app import RenderResult
 from textual.widget import Widget
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import cut, inert_line
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 LONGEST = 24
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.events import Key
@@ -10,9 +11,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import TextArea
 
-from bullpen.client.workspace import Room
 from bullpen.schema.api import Attachment
 from bullpen.tui.preferences import Preferences
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 class Area(TextArea):

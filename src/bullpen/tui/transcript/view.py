@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.jobs import CommandOutput
 from bullpen.tui.preferences import Preferences
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 class Transcript(ScrollView, can_focus=True):
