@@ -77,6 +77,4 @@ def test_a_screen_is_painted_before_anything_speaks_http() -> None:
     """The first frame waits for Textual alone."""
     script = "import sys, bullpen.tui.app; print(*sys.modules)"
     child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
-    assert {"httpx2", "httpcore2", "bullpen.client.workspace"}.intersection(
-        child.stdout.split()
-    ) == set()
+    assert {"httpx2", "httpcore2", "bullpen.client.workspace"}.intersection(child.stdout.split()) == set()

@@ -20,7 +20,7 @@ DARK = Theme(
     success="#8fb573",
     warning="#e0b35a",
     error="#e07a6a",
-    variables={"added": "#20382a", "removed": "#452625", "faint": "#8b908a"},
+    variables={"added": "#20382a", "removed": "#452625", "faint": "#979c96"},
 )
 
 LIGHT = Theme(
@@ -34,9 +34,9 @@ LIGHT = Theme(
     surface="#f1f0ea",
     panel="#e5e4dc",
     success="#3f6f2a",
-    warning="#85600b",
+    warning="#7d5a08",
     error="#a8322a",
-    variables={"added": "#d9edd4", "removed": "#f6d9d5", "faint": "#666a64"},
+    variables={"added": "#d9edd4", "removed": "#f6d9d5", "faint": "#5e625c"},
 )
 
 CONTRAST = Theme(
