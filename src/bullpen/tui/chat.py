@@ -172,6 +172,8 @@ class ChatScreen(Screen[None]):
             ):
                 if (shown := self._shown(session_id)) is not None:
                     shown.changed(message_id)
+                if (sender := self._shown(self._sender_of(session_id))) is not None:
+                    sender.child_changed(session_id)
             case CommandOutput() as output:
                 if (shown := self._shown(output.session_id)) is not None:
                     shown.output(output)
@@ -216,6 +218,8 @@ class ChatScreen(Screen[None]):
     def look(self) -> None:
         """Look at everything that is small anew."""
         self.tabs.look(self.room)
+        for transcript in self.query(Transcript):
+            transcript.look()
         self.panel.look()
         self.sidebar.look()
 
@@ -223,6 +227,11 @@ class ChatScreen(Screen[None]):
         """The conversation of a session, if it is open in a tab."""
         found = [each for each in self.query(Transcript) if each.session_id == session_id]
         return found[0] if found else None
+
+    def _sender_of(self, session_id: str) -> str:
+        """The session that sent a sub-agent, or nothing that is shown."""
+        session = self.room.session(session_id)
+        return session.parent_session_id if session and session.parent_session_id else "-"
 
     # Sessions and tabs
 
@@ -287,6 +296,27 @@ class ChatScreen(Screen[None]):
         dropped = await self.room.cancel()
         also = f", and dropped {len(dropped)} that waited" if dropped else ""
         self.notice(f"stopped{also}")
+
+    # What the conversation asks for
+
+    async def on_transcript_opened(self, opened: Transcript.Opened) -> None:
+        await self.attempt(self.open(opened.session_id))
+
+    def on_transcript_noticed(self, noticed: Transcript.Noticed) -> None:
+        self.notice(noticed.words)
+
+    async def on_transcript_woken(self) -> None:
+        await self.attempt(self._wake())
+
+    def on_transcript_left(self) -> None:
+        self.editor.focus()
+
+    def on_text_selected(self) -> None:
+        self.transcript.copy_selection()
+
+    async def _wake(self) -> None:
+        woken = await self.room.wake()
+        self.notice("asking again" if woken else "nothing waits for the model's host")
 
     async def on_editor_submitted(self, submitted: Editor.Submitted) -> None:
         """Send a prompt, for as long as it takes."""

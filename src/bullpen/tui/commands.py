@@ -56,6 +56,10 @@ async def _follow(chat: ChatScreen, _words: str) -> None:
     chat.transcript.follow()
 
 
+async def _find(chat: ChatScreen, _words: str) -> None:
+    chat.transcript.find()
+
+
 async def _next_tab(chat: ChatScreen, _words: str) -> None:
     await chat.step_tab(1)
 
@@ -82,6 +86,7 @@ COMMANDS: dict[str, Command] = {
         Command("sidebar", "Show or hide the sidebar", _sidebar),
         Command("theme", "Next theme", _theme),
         Command("follow", "To the end of the conversation", _follow),
+        Command("find", "Find in the conversation", _find),
         Command("next_tab", "Next tab", _next_tab),
         Command("last_tab", "Tab before", _last_tab),
         Command("close_tab", "Close the tab", _close_tab),
