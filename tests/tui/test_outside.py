@@ -6,11 +6,14 @@ from bullpen.tui.outside import Outside
 from bullpen.tui.preferences import Notify
 
 BELL = "\a"
+KITTY = {"TERM": "xterm-kitty"}
 
 
-def called(text: str = "done: tests", *, how: Notify = "auto", looks: bool = False, **env: str) -> list[str]:
+def called(
+    text: str = "done: tests", *, env: dict[str, str] | None = None, how: Notify = "auto", looks: bool = False
+) -> list[str]:
     said: list[str] = []
-    outside = Outside(said.append, how, env)
+    outside = Outside(said.append, how, env or {})
     outside.is_looked_at = looks
     outside.call(text)
     return said
@@ -32,7 +35,7 @@ def called(text: str = "done: tests", *, how: Notify = "auto", looks: bool = Fal
     ],
 )
 def test_each_terminal_is_called_in_its_own_way(env: dict[str, str], sequence: str) -> None:
-    assert called(**env) == [sequence]
+    assert called(env=env) == [sequence]
 
 
 def test_whoever_looks_is_not_called() -> None:
@@ -40,9 +43,9 @@ def test_whoever_looks_is_not_called() -> None:
 
 
 def test_a_person_chooses_how() -> None:
-    assert called(how="off", TERM="xterm-kitty") == []
-    assert called(how="bell", TERM="xterm-kitty") == [BELL]
-    assert called(how="osc", TERM="xterm") == ["\x1b]9;done: tests\x1b\\"]
+    assert called(how="off", env=KITTY) == []
+    assert called(how="bell", env=KITTY) == [BELL]
+    assert called(how="osc", env={"TERM": "xterm"}) == ["\x1b]9;done: tests\x1b\\"]
 
 
 def test_what_others_wrote_gives_no_orders() -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -18,7 +18,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert_line
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.jobs import CommandOutput
@@ -34,6 +33,9 @@ from bullpen.tui.transcript.palette import UNPAINTED
 from bullpen.tui.transcript.scene import Scene
 from bullpen.tui.transcript.search import FindBar, Match, matches, row_of
 from bullpen.tui.transcript.tools import SENDS
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 FRAME_S = 1 / 15
 PRINTED = 20_000
