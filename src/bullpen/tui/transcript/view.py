@@ -81,7 +81,8 @@ class Transcript(Widget):
         self._book = Book()
         self._scene = Scene(80, UNPAINTED, diff=preferences.diff)
         self._lines = Lines(self._scene, preferences)
-        self._moved: set[str] = set()
+        self._moved: dict[str, None] = {}
+        """The messages to look at, in the order in which they moved: new ones stand below each other in it."""
         self._frame: Timer | None = None
         self._painted_at = 0.0
         self._printed: dict[str, str] = {}
@@ -124,7 +125,7 @@ class Transcript(Widget):
 
     def changed(self, message_id: str) -> None:
         """A message came, grew, ended or went."""
-        self._moved.add(message_id)
+        self._moved[message_id] = None
         self._paint_soon()
 
     def child_changed(self, session_id: str) -> None:
@@ -169,7 +170,7 @@ class Transcript(Widget):
         self._frame = None
         self._painted_at = time.monotonic()
         self._scene.now = time.time()
-        moved, self._moved = self._moved, set()
+        moved, self._moved = self._moved, {}
         for message_id in moved:
             self._take(message_id)
         self._lines.lay_out()
