@@ -32,6 +32,7 @@ from bullpen.schema.session import Session
 from bullpen.tui import keymap
 from bullpen.tui.commands import COMMANDS
 from bullpen.tui.editor.editor import Editor
+from bullpen.tui.heading import Heading
 from bullpen.tui.outside import Outside
 from bullpen.tui.panel import Panel
 from bullpen.tui.preferences import Preferences
@@ -71,6 +72,7 @@ class ChatScreen(Screen[None]):
     # What there is on it
 
     def compose(self) -> ComposeResult:
+        yield Heading()
         yield Tabs()
         with Horizontal(id="middle"):
             with Vertical(id="talk"):
@@ -133,6 +135,9 @@ class ChatScreen(Screen[None]):
 
     def _lay_out(self) -> None:
         self.sidebar.display = self._wants_sidebar and self.size.width >= WIDE
+        self.query_one(Heading).display = not self.sidebar.display
+        if self._room is not None:
+            self.look()
 
     def notice(self, text: str, kind: Kind = "info") -> None:
         """Tell the person something, in the last row; it can be read again."""
@@ -214,6 +219,7 @@ class ChatScreen(Screen[None]):
 
     def on_sidebar_fetched(self) -> None:
         self.status.people = len(self.sidebar.facts.people)
+        self.look()
 
     def look(self) -> None:
         """Look at everything that is small anew."""
@@ -222,6 +228,7 @@ class ChatScreen(Screen[None]):
             transcript.look()
         self.panel.look()
         self.sidebar.look()
+        self.query_one(Heading).look(self.room, self.sidebar.facts)
 
     def _shown(self, session_id: str) -> Transcript | None:
         """The conversation of a session, if it is open in a tab."""

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from bullpen.present.inert import cut, inert_line
-from bullpen.schema.agent import LspInfo, McpInfo
+from bullpen.schema.agent import LspInfo, McpInfo, Model
 from bullpen.schema.changes import TurnSummary
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import ConfigChanged, Event, LspEvent, McpEvent, RunComplete, SkillsEvent
@@ -97,7 +97,6 @@ class Sidebar(VerticalScroll, can_focus=False):
             self._wanted.clear()
             self.facts = await self.facts.fetched(self._room)
             self.post_message(self.Fetched())
-            self.look()
             await self._wanted.wait()
 
     def look(self) -> None:
@@ -145,14 +144,14 @@ class Sidebar(VerticalScroll, can_focus=False):
         yield Text(cut(f"  {inert_line(chosen.provider)}{effort}", width), self._colour("faint"))
         if session is None:
             return
-        tokens = session.prompt_tokens + session.completion_tokens
-        if model.context_window:
-            share = min(tokens * 100 // model.context_window, 100)
+        share = context_share(session, model)
+        if share is not None:
             full = share * BAR // 100
             colour = "warning" if share >= NEARLY_FULL else "secondary"
             bar = Text("  ").append("━" * full, self._colour(colour))
             bar.append("─" * (BAR - full), self._colour("faint"))
             yield bar.append(f" {share}%{' nearly full' if share >= NEARLY_FULL else ''}")
+        tokens = session.prompt_tokens + session.completion_tokens
         yield Text(f"  {short(tokens)} tokens, ${session.cost:.2f}", self._colour("faint"))
 
     def _sections(self, session: Session | None) -> Iterator[tuple[str, list[Text]]]:
@@ -214,6 +213,13 @@ def changed_paths(turns: Iterable[TurnSummary]) -> list[str]:
     """The files of turns that are not undone, the latest first, each once."""
     kept = (turn for turn in turns if turn.state in ("changed", "partly"))
     return list(dict.fromkeys(path for turn in kept for path in turn.paths))
+
+
+def context_share(session: Session | None, model: Model) -> int | None:
+    """How much of the model's window a session fills, in percent; None where that is not known."""
+    if session is None or not model.context_window:
+        return None
+    return min((session.prompt_tokens + session.completion_tokens) * 100 // model.context_window, 100)
 
 
 def short(count: int) -> str:
