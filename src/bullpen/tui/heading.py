@@ -45,7 +45,7 @@ class Heading(Widget):
 
     def render(self) -> RenderResult:
         room = max(self.size.width - self._told.cell_len - 2, 0)
-        left = Text(cut(self._title, room), "bold")
+        left = Text().append(cut(self._title, room), "bold")
         left.pad_right(max(room - left.cell_len, 0) + 2)
         return left.append_text(self._told)
 
