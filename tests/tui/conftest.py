@@ -107,7 +107,7 @@ class Desks:
         app = Terminal(wish, preferences)
         async with app.run_test(size=size) as pilot:
             sitting = Sitting(app, pilot)
-            await sitting.until(lambda: sitting.chat.status.link == "connected", "the room")
+            await sitting.until(lambda: sitting.chat.editor.session is not None, "the room")
             yield sitting
 
 

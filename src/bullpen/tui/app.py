@@ -103,7 +103,8 @@ class Terminal(App[int]):
         updates = room.updates()
         await self._chat.enter(room, updates)
         async for update in updates:
-            self._chat.take(update)
+            if self.is_running:  # What comes while it closes finds no widgets any more.
+                self._chat.take(update)
 
 
 def run(wish: Wish, preferences: Preferences, complaint: str = "") -> int:

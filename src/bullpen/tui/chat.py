@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from bullpen.client.updates import LinkChanged, Update, Updates
+from bullpen.client.shell import run_shell
 from bullpen.errors import AgentNotReady, BullpenError
 from bullpen.present.failure import one_line
 from bullpen.present.sessions import find_session
@@ -34,6 +35,7 @@ from bullpen.tui.commands import COMMANDS
 from bullpen.tui.editor.editor import Editor
 from bullpen.tui.heading import Heading
 from bullpen.tui.outside import Outside
+from bullpen.tui.editor.messages import CommandTyped, Noticed, ShellTyped, Submitted
 from bullpen.tui.panel import Panel
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import Sidebar
@@ -163,6 +165,7 @@ class ChatScreen(Screen[None]):
             await self.open(wanted.id)
         else:
             self.transcript.attach(room)
+            self.editor.enter("")
             self.look()
 
     def take(self, update: Update) -> None:
@@ -229,6 +232,7 @@ class ChatScreen(Screen[None]):
         self.panel.look()
         self.sidebar.look()
         self.query_one(Heading).look(self.room, self.sidebar.facts)
+        self.editor.look()
 
     def _shown(self, session_id: str) -> Transcript | None:
         """The conversation of a session, if it is open in a tab."""
@@ -325,18 +329,40 @@ class ChatScreen(Screen[None]):
         woken = await self.room.wake()
         self.notice("asking again" if woken else "nothing waits for the model's host")
 
-    async def on_editor_submitted(self, submitted: Editor.Submitted) -> None:
+    async def on_editor_submitted(self, submitted: Submitted) -> None:
         """Send a prompt, for as long as it takes."""
         self.run_worker(self._send(submitted))
 
-    async def _send(self, submitted: Editor.Submitted) -> None:
+    async def _send(self, submitted: Submitted) -> None:
         async def send() -> None:
             if self.session is None:
                 await self.open_new()
-            await self.room.prompt(submitted.text, attachments=submitted.attachments)
+            await self.room.prompt(submitted.text, attachments=submitted.attachments, when=submitted.when)
 
         if not await self.attempt(send()):
             self.editor.give_back(submitted)
+
+    def on_editor_noticed(self, noticed: Noticed) -> None:
+        self.notice(noticed.text, noticed.kind)
+
+    def on_editor_command_typed(self, typed: CommandTyped) -> None:
+        self.run_worker(self.do(typed.name, typed.words))
+
+    def on_editor_shell_typed(self, typed: ShellTyped) -> None:
+        """Run a person's own command, for as long as it takes."""
+        self.run_worker(self._run_shell(typed.command))
+
+    async def _run_shell(self, command: str) -> None:
+        async def run() -> None:
+            if self.session is None:
+                await self.open_new()
+            await run_shell(self.room, command)
+
+        await self.attempt(run())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A key that the editor means for its list is not a command while that is open."""
+        return action != "do" or parameters[0] not in self.editor.taken
 
 
 def calling(event: Event, room: Room) -> str:

@@ -1,0 +1,16 @@
+"""A person's own shell command in a session."""
+
+from __future__ import annotations
+
+import math
+
+from bullpen.client.workspace import Room
+from bullpen.schema.api import ShellDone, ShellRun
+
+
+async def run_shell(room: Room, command: str, *, session: str = "") -> ShellDone:
+    """Run a command in the workspace, without the agent, and keep it in the session; returns when it has ended. Raises
+    `Forbidden` for a client that may not."""
+    path = f"/agent/sessions/{session or room.current_session}/shell"
+    answer = await room.call("POST", path, ShellRun(command=command), timeout_s=math.inf, once=True)
+    return answer.read(ShellDone)

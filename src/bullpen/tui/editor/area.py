@@ -1,0 +1,70 @@
+"""The text itself: Textual's text area, with a paste of our own and the terminal's cursor where the caret is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.events import Paste
+from textual.geometry import Size
+from textual.message import Message
+from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
+
+from bullpen.tui.editor.attachments import normalised
+
+
+class Area(TextArea):
+    """Keys that mean more than text are the editor's; it sees them first."""
+
+    @dataclass
+    class Pasted(Message):
+        """Text came from a clipboard, in one piece."""
+
+        text: str
+
+    def __init__(self) -> None:
+        super().__init__(soft_wrap=True, compact=True, highlight_cursor_line=False)
+        self.match_cursor_bracket = False
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.post_message(self.Pasted(normalised(event.text)))
+
+    @property
+    def is_on_first_row(self) -> bool:
+        """Whether the caret is in the first row as it is drawn; a long line has several."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
+
+    def continue_line(self) -> bool:
+        """Make a new line of a backslash right before the caret at the end of a line; whether there was one."""
+        row, column = self.cursor_location
+        if not self.cursor_at_end_of_line or not self.document[row].endswith("\\"):
+            return False
+        self.selection = Selection((row, column - 1), (row, column))
+        self.put("\n")
+        return True
+
+    def put(self, text: str) -> None:
+        """Insert at the caret, in place of what is selected, so that it can be undone."""
+        result = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def swap(self, text: str) -> None:
+        """Replace all of it, so that it can be undone, with the caret at the end."""
+        result = self.replace(text, self.document.start, self.document.end, maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        # Where it is drawn may have moved, and an input method opens its window where the terminal's cursor is.
+        updated = super()._size_updated(size, virtual_size, container_size, layout)
+        self.call_after_refresh(self.place_cursor)
+        return updated
+
+    def place_cursor(self) -> None:
+        """Tell the terminal where the caret is; that goes out with the next frame."""
+        if self.has_focus and self.app.cursor_position != self.cursor_screen_offset:
+            self.app.cursor_position = self.cursor_screen_offset
+            self.refresh()
