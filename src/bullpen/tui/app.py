@@ -7,12 +7,14 @@ start ──▶ first paint ──▶ attaching ──▶ attached ◀──▶ 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from textual.app import App
+from textual.worker import Worker, WorkerError
 
 from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
@@ -55,6 +57,7 @@ class Terminal(App[int]):
         self._complaint = complaint
         self.outside = Outside(self._say_outside, preferences.notify)
         self._chat = ChatScreen(wish, preferences, self.outside)
+        self._staying: Worker[None] | None = None
 
     def get_default_screen(self) -> ChatScreen:
         return self._chat
@@ -72,16 +75,24 @@ class Terminal(App[int]):
         for line in (*([self._complaint] if self._complaint else ()), *refused):
             self._chat.notice(line, kind="warning")
         # Nothing waits for the network before the first frame is out.
-        self.call_after_refresh(self.run_worker, self._stay)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._staying = self.run_worker(self._stay)
+
+    async def on_unmount(self) -> None:
+        """The room is left in good order before the loop ends."""
+        self.outside.restore_title()
+        if self._staying is not None:
+            self._staying.cancel()
+            with suppress(WorkerError):
+                await self._staying.wait()
 
     def on_app_focus(self) -> None:
         self.outside.is_looked_at = True
 
     def on_app_blur(self) -> None:
         self.outside.is_looked_at = False
-
-    def on_unmount(self) -> None:
-        self.outside.restore_title()
 
     def _say_outside(self, sequence: str) -> None:
         if self._driver is not None and not self.is_headless:
