@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from bullpen.client.workspace import Room
 from bullpen.schema.api import ShellDone, ShellRun
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 async def run_shell(room: Room, command: str, *, session: str = "") -> ShellDone:

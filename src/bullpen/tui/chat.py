@@ -14,8 +14,8 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
-from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.client.shell import run_shell
+from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.errors import AgentNotReady, BullpenError
 from bullpen.present.failure import one_line
 from bullpen.present.sessions import find_session
@@ -33,9 +33,9 @@ from bullpen.schema.session import Session
 from bullpen.tui import keymap
 from bullpen.tui.commands import COMMANDS
 from bullpen.tui.editor.editor import Editor
+from bullpen.tui.editor.messages import CommandTyped, Noticed, ShellTyped, Submitted
 from bullpen.tui.heading import Heading
 from bullpen.tui.outside import Outside
-from bullpen.tui.editor.messages import CommandTyped, Noticed, ShellTyped, Submitted
 from bullpen.tui.panel import Panel
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import Sidebar

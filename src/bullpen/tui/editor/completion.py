@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from textual.geometry import Offset
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BullpenError
 from bullpen.tui.editor import slash
 from bullpen.tui.editor.area import Area
@@ -23,7 +22,10 @@ from bullpen.tui.editor.mentions import Typing, hinted, typing, written
 from bullpen.tui.editor.popup import Choice, Popup
 from bullpen.tui.editor.sheet import Sheet
 
-Find = Callable[[Room, str], Awaitable[list[Choice]]]
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
+
+Find = Callable[["Room", str], Awaitable[list[Choice]]]
 Accepting = Literal["", "accept", "send"]
 
 PATIENCE_S = 3.0

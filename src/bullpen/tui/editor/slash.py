@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.custom import Prepared, prepare
 from bullpen.schema.agent import McpPrompt
 from bullpen.schema.api import McpGetPrompt, PromptText
 from bullpen.tui.commands import COMMANDS
 from bullpen.tui.editor.popup import Choice
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 def built_in() -> list[Choice]:

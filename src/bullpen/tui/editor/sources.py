@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from bullpen.client.workspace import Room
+from typing import TYPE_CHECKING
+
 from bullpen.errors import BadRequest
 from bullpen.schema.api import Attachment
 from bullpen.tui.editor.mentions import Mention
 from bullpen.tui.editor.popup import Choice
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 async def find(room: Room, query: str) -> list[Choice]:
