@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,7 +26,7 @@ SHOWN_LINES = 40
 def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = False) -> str:
     """What a tool wants to do, and the answers there are."""
     where = f" (in “{inert_line(session)}”)" if session else ""
-    body = _details(ask.params, ask.description).split("\n")
+    body = details(ask.params, ask.description).split("\n")
     hidden = 0 if whole else max(len(body) - SHOWN_LINES, 0)
     shown = body[: len(body) - hidden]
     lines = [
@@ -37,12 +38,12 @@ def permission_text(ask: PermissionRequest, *, session: str = "", whole: bool = 
     lines += [f"  | {line}" for line in shown]
     if hidden:
         lines.append(f"  … {hidden} more lines: /show prints them all")
-    if claim := _claim(ask.params):
-        lines.append(f"  the model says: {inert_line(visible(claim))}")
+    if said := claim(ask.params):
+        lines.append(f"  the model says: {said}")
     beside = ", but not for targets like this one" if ask.protected else ""
     lines += [
         "  1 allow once",
-        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} {_scope(ask.params)} for this session{beside}",
+        f"  2 allow {inert_line(ask.tool_name)} to {inert_line(ask.action)} {scope(ask.params)} for this session{beside}",
         "  3 deny, and end the turn",
         "  4 deny and say why: 4 <reason>",
         "  5 allow exactly this from now on",
@@ -151,7 +152,7 @@ class Answers:
         return question_text(question, number=number, count=count, session=session)
 
 
-def _scope(params: Any) -> str:
+def scope(params: Any) -> str:
     """How far a grant for the session goes: on the web it is for one host."""
     url = params.get("url") if isinstance(params, dict) else None
     try:
@@ -161,13 +162,56 @@ def _scope(params: Any) -> str:
     return f"at {inert_line(visible(host))}" if host else "in this directory"
 
 
-def _claim(params: Any) -> str:
+def claim(params: Any) -> str:
     """What the model says about its own call: worth reading, and no more."""
     told = params.get("description") if isinstance(params, dict) else None
-    return told if isinstance(told, str) else ""
+    return inert_line(visible(told)) if isinstance(told, str) else ""
 
 
-def _details(params: Any, description: str) -> str:
+def command(params: Any) -> str:
+    """The shell command that is asked about, as it will run; "" for anything else."""
+    told = params.get("command") if isinstance(params, dict) else None
+    return _plain(told) if isinstance(told, str) else ""
+
+
+def change_lines(params: Any) -> list[str]:
+    """How a file is to be changed, as the lines of a diff without its head; nothing for anything else."""
+    changed = _with_difference(params).get("change") if isinstance(params, dict) else None
+    return _plain(changed).rstrip("\n").split("\n") if isinstance(changed, str) else []
+
+
+def target(params: Any) -> str:
+    """The file, or the address, that is asked about."""
+    for key in ("file_path", "url", "path"):
+        if isinstance(params, dict) and isinstance(told := params.get(key), str):
+            return inert_line(visible(told))
+    return ""
+
+
+def offered_pattern(rule: str) -> str:
+    """The pattern within the words of an offered rule, to begin another one with; "" where it has several or none."""
+    found = re.findall(r"`([^`]*)`", rule)
+    return found[0] if len(found) == 1 else ""
+
+
+def pattern_text(ask: PermissionRequest, pattern: str) -> str:
+    """What a pattern of one's own would let through, in words."""
+    pattern = inert_line(pattern)
+    what = f"{inert_line(ask.tool_name)} may from now on, for 30 days in this workspace,"
+    if command(ask.params):
+        words = pattern.removesuffix(" *")
+        if pattern.endswith(" *"):
+            return f"{what} run `{words}` with any further words behind it"
+        stars = "; * stands for one word" if "*" in pattern else ", word for word, and nothing else"
+        return f"{what} run `{pattern}`{stars}"
+    if isinstance(ask.params, dict) and isinstance(ask.params.get("url"), str):
+        below = " and every host below it" if pattern.startswith("*.") else ""
+        return f"{what} reach {pattern.removeprefix('*.')}{below}"
+    deep = ", folders within included" if "**" in pattern else ""
+    return f"{what} {inert_line(ask.action)} files that fit {pattern}{deep}"
+
+
+def details(params: Any, description: str) -> str:
     """The arguments in full, text as text, the old and the new of a file as their difference, and the rest as JSON; without any,
     the tool's own description."""
     if isinstance(params, str):

@@ -40,13 +40,12 @@ class Wish:
     yolo: bool = False
 
 
-class Terminal(App[int]):
+class Terminal(App[int], inherit_bindings=False):
     """One person's terminal on one workspace."""
 
     TITLE = "bullpen"
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "bullpen.tcss"
-    BINDINGS = keymap.bindings(keymap.KEYS)
 
     def __init__(self, wish: Wish, preferences: Preferences, complaint: str = "") -> None:
         super().__init__()
@@ -81,7 +80,7 @@ class Terminal(App[int]):
         self._staying = self.run_worker(self._stay)
 
     async def on_unmount(self) -> None:
-        """The room is left in good order before the loop ends."""
+        """Leave the room before the loop ends: connections are closed, and others see us go."""
         self.outside.restore_title()
         if self._staying is not None:
             self._staying.cancel()

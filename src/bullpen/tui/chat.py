@@ -6,8 +6,9 @@ told that something moved.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -17,6 +18,7 @@ from textual.widgets import ContentSwitcher
 from bullpen.client.shell import run_shell
 from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.errors import AgentNotReady, BullpenError
+from bullpen.present.custom import Prepared
 from bullpen.present.failure import one_line
 from bullpen.present.sessions import find_session
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
@@ -31,7 +33,9 @@ from bullpen.schema.jobs import CommandOutput
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 from bullpen.tui import keymap
-from bullpen.tui.commands import COMMANDS
+from bullpen.tui.commands import run_command
+from bullpen.tui.dialogs.desk import AsksRow, Desk
+from bullpen.tui.dialogs.dialog import Dialog
 from bullpen.tui.editor.editor import Editor
 from bullpen.tui.editor.messages import CommandTyped, Noticed, ShellTyped, Submitted
 from bullpen.tui.heading import Heading
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from bullpen.client.workspace import Room
     from bullpen.tui.app import Wish
 
+T = TypeVar("T")
+
 WIDE = 120
 """From this many columns on there is room for the sidebar."""
 
@@ -61,6 +67,8 @@ MANY = 500
 class ChatScreen(Screen[None]):
     """One person's place in a workspace."""
 
+    BINDINGS = keymap.bindings(keymap.KEYS)
+
     def __init__(self, wish: Wish, preferences: Preferences, outside: Outside) -> None:
         super().__init__()
         self.outside = outside
@@ -70,6 +78,7 @@ class ChatScreen(Screen[None]):
         self._room: Room | None = None
         self._updates: Updates | None = None
         self._wants_sidebar = preferences.sidebar
+        self.desk = Desk(self)
 
     # What there is on it
 
@@ -81,6 +90,7 @@ class ChatScreen(Screen[None]):
                 with ContentSwitcher(id="transcripts"):
                     yield Transcript("", self.preferences)
                 yield Panel()
+                yield AsksRow()
                 yield Editor(self.preferences)
             yield Sidebar()
         yield Status()
@@ -201,6 +211,7 @@ class ChatScreen(Screen[None]):
             self.notice(event.payload.error, "error")
         if words := calling(event, self.room):
             self.outside.call(words)
+        self.desk.take(event)
         self.sidebar.take(event)
         self.look()
 
@@ -233,6 +244,12 @@ class ChatScreen(Screen[None]):
         self.sidebar.look()
         self.query_one(Heading).look(self.room, self.sidebar.facts)
         self.editor.look()
+        self.desk.look()
+
+    def on_screen_resume(self) -> None:
+        """What covered the conversation has gone."""
+        if self._room is not None:
+            self.desk.look()
 
     def _shown(self, session_id: str) -> Transcript | None:
         """The conversation of a session, if it is open in a tab."""
@@ -282,13 +299,23 @@ class ChatScreen(Screen[None]):
     # What is done
 
     async def action_do(self, command_id: str) -> None:
-        """Do the command of that id; what the server says against it is a notice."""
-        await self.do(command_id)
+        """Do the command of that id, for as long as it takes. A dialog that it opens is there for the next key."""
+        self.run_worker(self.do(command_id))
+        await asyncio.sleep(0)
 
     async def do(self, command_id: str, words: str = "") -> None:
+        """Do the command of that name; what the server says against it is a notice."""
         if self._room is None and command_id != "leave":
             return
-        await self.attempt(COMMANDS[command_id].run(self, words))
+        await self.attempt(run_command(self, command_id, words))
+
+    async def ask(self, dialog: Dialog[T]) -> T | None:
+        """Open a dialog; what was decided in it, None where nothing was. Only within a command: keys have to be free meanwhile."""
+        return await self.app.push_screen(dialog, wait_for_dismiss=True)
+
+    async def say(self, prepared: Prepared) -> None:
+        """Send a prompt that was not typed."""
+        await self._send(Editor.Submitted(prepared.text, prepared.attachments))
 
     async def attempt(self, doing: Awaitable[None]) -> bool:
         """Do it; whether it went well. What was said against it is a notice, and the person stays."""

@@ -8,19 +8,43 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from bullpen.tui import themes
+from bullpen.errors import BadRequest
+from bullpen.present.custom import prepare
+from bullpen.present.inert import inert_line
+from bullpen.tui import keymap, themes
+from bullpen.tui.dialogs import help as help_dialog
+from bullpen.tui.dialogs import palette
 
 if TYPE_CHECKING:
     from bullpen.tui.chat import ChatScreen
 
 
 class Command(NamedTuple):
-    """`id` is also its slash name; `takes` shows which words may follow it."""
+    """`id` is also its slash name, and so are the `aliases`; `takes` shows which words may follow it."""
 
     id: str
     title: str
     run: Callable[[ChatScreen, str], Awaitable[None]]
     takes: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+async def _palette(chat: ChatScreen, _words: str) -> None:
+    own, _ = keymap.checked(chat.preferences.keys, keymap.KEYS)
+    keys = {key.id: help_dialog.shown(key, own).split(", ")[0] for key in keymap.KEYS}
+    if picked := await chat.ask(palette.Palette(chat.room, list(COMMANDS.values()), keys)):
+        await palette.use(chat, picked)
+
+
+async def _help(chat: ChatScreen, _words: str) -> None:
+    own, _ = keymap.checked(chat.preferences.keys, keymap.KEYS)
+    if picked := await chat.ask(help_dialog.Help(chat, own)):
+        await palette.use(chat, picked)
+
+
+async def _asks(chat: ChatScreen, _words: str) -> None:
+    if not chat.desk.recall():
+        chat.notice("nothing was put aside")
 
 
 async def _new(chat: ChatScreen, title: str) -> None:
@@ -79,7 +103,10 @@ async def _suspend(chat: ChatScreen, _words: str) -> None:
 COMMANDS: dict[str, Command] = {
     command.id: command
     for command in (
-        Command("new", "New session", _new, "[title]"),
+        Command("palette", "All commands", _palette, aliases=("commands",)),
+        Command("help", "All keys", _help, aliases=("keys",)),
+        Command("asks", "What waits for an answer", _asks),
+        Command("new", "New session", _new, "[title]", aliases=("clear",)),
         Command("cancel", "Stop the running turn", _cancel),
         Command("focus", "Editor or conversation", _focus),
         Command("panel", "Show or hide to-dos and queue", _panel),
@@ -91,6 +118,22 @@ COMMANDS: dict[str, Command] = {
         Command("last_tab", "Tab before", _last_tab),
         Command("close_tab", "Close the tab", _close_tab),
         Command("suspend", "To the shell", _suspend),
-        Command("leave", "Leave; the turn goes on", _leave),
+        Command("leave", "Leave; the turn goes on", _leave, aliases=("exit", "quit")),
     )
 }
+
+
+def find(name: str) -> Command | None:
+    """The command of that id or alias."""
+    return COMMANDS.get(name) or next((each for each in COMMANDS.values() if name in each.aliases), None)
+
+
+async def run_command(chat: ChatScreen, name: str, words: str = "") -> None:
+    """Do the command of that name, one of the table or one that people keep in files. Raises what is said against it."""
+    if command := find(name):
+        await command.run(chat, words)
+        return
+    prepared = await prepare(chat.room, f"/{name} {words}")
+    if prepared is None:
+        raise BadRequest(f"there is no /{inert_line(name)}; Ctrl+P lists what there is")
+    await chat.say(prepared)

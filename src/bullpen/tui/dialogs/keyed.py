@@ -1,0 +1,100 @@
+"""Dialogs whose answers each have a key: pressed, clicked, or chosen with the arrows and enter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.events import Key
+from textual.widgets import Static
+
+from bullpen.present.inert import inert
+from bullpen.tui.dialogs.dialog import Dialog
+from bullpen.tui.dialogs.rows import Option, Rows
+
+T = TypeVar("T")
+
+
+def answer(key: str, label: str, *, off: bool = False) -> Option:
+    """An answer with its key in front."""
+    return Option(key, label, mark=key, off=off)
+
+
+class Keyed(Dialog[T]):
+    """Heirs say which answers there are, and what each means (`answered`)."""
+
+    DEFAULT_CSS = "Keyed Rows { height: auto; max-height: 12; margin-top: 1; }"
+    preselected: str | None = None
+    """Nothing is chosen at first: enter alone then answers nothing."""
+
+    def answers(self) -> Sequence[Option]:
+        return ()
+
+    def answered(self, key: str) -> None:
+        """Somebody gave the answer of that key."""
+
+    @property
+    def rows(self) -> Rows:
+        return self.query_one(Rows)
+
+    def on_mount(self) -> None:
+        self.rows.show(self.answers(), chosen=self.preselected)
+
+    def takes(self, event: Key) -> bool:
+        """Whether a key is to be tried as an answer; it may have done something else here."""
+        return True
+
+    def on_key(self, event: Key) -> None:
+        if not self.takes(event):
+            return
+        match event.key:
+            case "up" | "shift+tab":
+                self.rows.step(-1)
+            case "down" | "tab":
+                self.rows.step(1)
+            case "enter":
+                self._enter()
+            case _:
+                self._press(event)
+                return
+        event.stop()
+
+    def _enter(self) -> None:
+        if self.rows.chosen is None:
+            self.hint("choose with the arrows first, or press the letter of an answer")
+        elif not self.rows.chosen.off:
+            self.answered(self.rows.chosen.key)
+
+    def _press(self, event: Key) -> None:
+        known = {option.key: option for option in self.rows.options}
+        if event.character in known and not known[event.character].off:
+            event.stop()
+            self.answered(event.character)
+
+    def on_rows_clicked(self, clicked: Rows.Clicked) -> None:
+        if not clicked.option.off:
+            self.answered(clicked.option.key)
+
+
+class Confirm(Keyed[bool]):
+    """Yes or no to something that cannot be passed over."""
+
+    DEFAULT_CSS = "Confirm #box { width: 64; } Confirm #text { height: auto; }"
+
+    def __init__(self, heading: str, text: str, *, yes: str, no: str = "no, leave it") -> None:
+        super().__init__(heading, "y yes  n no  esc no")
+        self._text = text
+        self._yes = yes
+        self._no = no
+
+    def body(self) -> ComposeResult:
+        yield Static(Text(inert(self._text)), id="text")
+        yield Rows()
+
+    def answers(self) -> Sequence[Option]:
+        return (answer("y", self._yes), answer("n", self._no))
+
+    def answered(self, key: str) -> None:
+        self.decide(key == "y")

@@ -1,0 +1,141 @@
+"""A tool asks: every key of the dialog, who answers first, and what is put aside."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.tui.conftest import Desks, Sitting
+
+from bullpen.client.workspace import attach
+
+pytestmark = pytest.mark.anyio
+
+
+class Way(NamedTuple):
+    """Keys pressed in the dialog, and what comes of them."""
+
+    keys: tuple[str, ...]
+    ran: bool
+    goes_on: bool
+    kept: str = ""
+    """How far what was allowed reaches beyond this once."""
+
+
+WAYS = (
+    Way(("a",), ran=True, goes_on=True),
+    Way(("e",), ran=True, goes_on=True, kept="exact"),
+    Way(("r", "enter"), ran=True, goes_on=True, kept="rule"),
+    Way(("r", "space", "*", "enter"), ran=True, goes_on=True, kept="rule"),
+    Way(("d",), ran=False, goes_on=False),
+    Way(("n", *"why", "enter"), ran=False, goes_on=True),
+    Way(("enter", "down", "enter"), ran=True, goes_on=True),
+    Way(("up", "up", "enter"), ran=False, goes_on=False),
+    Way(("n", "enter", "x", "escape", "f", "q", "a"), ran=True, goes_on=True),
+    Way(("s",), ran=True, goes_on=True, kept="session"),
+)
+
+
+def asking(name: str) -> list[dict[str, Any]]:
+    """A model that wants to touch a file of that name, and says so when it could go on."""
+    call = {"name": "bash", "input": {"description": f"make {name}", "command": f"touch {name}"}}
+    return [{"when": f"make {name}!", "calls": [call]}, {"when": f"make {name}!", "say": f"{name} is over"}]
+
+
+def script(names: Iterable[str]) -> list[dict[str, Any]]:
+    return [step for name in names for step in asking(name)]
+
+
+async def until_asked(sitting: Sitting, what: str) -> None:
+    """Wait until it asks, and until keys count."""
+    await sitting.until_shown("May it?", what, "esc later")
+
+
+async def test_every_way_through_the_dialog(desks: Desks) -> None:
+    names = [f"way{chr(97 + number)}" for number in range(len(WAYS))]
+    project = desks.project(*script(names))
+    async with desks.sit(project, size=(80, 24)) as ana:
+        await ana.chat.open_new()
+        for name, way in zip(names, WAYS, strict=True):
+            before = {grant.id for grant in await ana.room.grants()} | {r.id for r in await ana.room.rules()}
+            run = await ana.room.prompt(f"make {name}!")
+            await until_asked(ana, f"touch {name}")
+            await ana.pilot.press(*way.keys)
+            await ana.until(lambda: ana.chat.is_current and ana.room.end_of(run), f"the end of {way}")  # noqa: B023
+            end = await ana.room.wait_for(run)
+            assert (project / name).exists() == way.ran, way
+            assert (f"{name} is over" in end.text) == way.goes_on, way
+            assert await kept(ana, before) == way.kept, way
+
+
+async def kept(sitting: Sitting, before: set[str]) -> str:
+    grants = [grant.scope for grant in await sitting.room.grants() if grant.id not in before]
+    rules = ["rule" for rule in await sitting.room.rules() if rule.id not in before]
+    return " ".join([*grants, *rules])
+
+
+async def test_it_is_put_aside_and_called_back(desks: Desks) -> None:
+    async with desks.sit(desks.project(*script(["aside"])), size=(80, 24)) as ana:
+        await ana.type("make aside!\n")
+        await until_asked(ana, "touch aside")
+        await ana.pilot.press("escape")
+        await ana.until_shown("1 ask waits, ctrl+a shows it")
+        await ana.pilot.press("ctrl+a")
+        await until_asked(ana, "touch aside")
+        await ana.pilot.press("a")
+        await ana.until_shown("aside is over")
+        assert "ask waits" not in ana.screen
+
+
+async def test_the_mouse_answers(desks: Desks) -> None:
+    project = desks.project(*script(["click"]))
+    async with desks.sit(project) as ana:
+        await ana.type("make click!\n")
+        await until_asked(ana, "allow once")
+        row = next(y for y, line in enumerate(ana.screen.split("\n")) if "allow once" in line)
+        await ana.pilot.click(offset=(40, row))
+        await ana.until_shown("click is over")
+
+
+async def test_one_answers_and_the_others_dialog_closes_and_says_who(desks: Desks) -> None:
+    project = desks.project(*script(["both"]))
+    async with desks.sit(project, name="ana") as ana:
+        await ana.type("make both!\n")
+        await until_asked(ana, "touch both")
+        async with attach(project, host=f"unix://{desks.server.socket}", name="ben") as ben:
+            (ask,) = ben.asks
+            assert await ben.grant(ask, "allow")  # type: ignore[arg-type]
+        await ana.until_shown("ben allowed it")
+        await ana.until(lambda: ana.chat.is_current, "the conversation")
+
+
+async def test_what_another_session_asks_is_told_and_not_shown(desks: Desks) -> None:
+    async with desks.sit(desks.project(*script(["first"]))) as ana:
+        await ana.type("make first!\n")
+        await until_asked(ana, "touch first")
+        await ana.pilot.press("escape")
+        await ana.pilot.press("ctrl+n")
+        await ana.until_shown("1 ask in other sessions")
+
+
+async def test_a_change_is_shown_as_what_differs(desks: Desks) -> None:
+    view = {"name": "view", "input": {"file_path": "a.py"}}
+    edit = {"name": "edit", "input": {"file_path": "a.py", "old_string": "one = 1", "new_string": "one = 2"}}
+    project = desks.project({"calls": [view]}, {"calls": [edit]}, {"say": "changed"})
+    Path(project, "a.py").write_text("# head\none = 1\n")
+    async with desks.sit(project, size=(80, 24)) as ana:
+        await ana.type("change it\n")
+        await until_asked(ana, "-one = 1")
+        await ana.pilot.press("t")
+        await ana.until(lambda: "-one = 1" in ana.screen and "│ +one = 2" in ana.screen, "two columns")
+        await ana.pilot.press("a")
+        await ana.until_shown("changed")
+    assert "one = 2" in Path(project, "a.py").read_text()
+
+
+async def test_what_hides_something_is_marked_as_a_risk_in_words(desks: Desks) -> None:
+    call = {"name": "bash", "input": {"description": "list", "command": "touch a\u202eb"}}
+    async with desks.sit(desks.project({"calls": [call]}, {"say": "over"})) as ana:
+        await ana.type("go\n")
+        await until_asked(ana, "! risk: it")
+        assert "\u202e" not in ana.screen
