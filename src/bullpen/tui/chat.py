@@ -315,7 +315,7 @@ class ChatScreen(Screen[None]):
 
     async def say(self, prepared: Prepared) -> None:
         """Send a prompt that was not typed."""
-        await self._send(Editor.Submitted(prepared.text, prepared.attachments))
+        await self._send(Submitted(prepared.text, prepared.attachments))
 
     async def attempt(self, doing: Awaitable[None]) -> bool:
         """Do it; whether it went well. What was said against it is a notice, and the person stays."""

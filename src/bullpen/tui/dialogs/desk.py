@@ -8,7 +8,6 @@ from rich.text import Text
 from textual.widgets import Static
 
 from bullpen.client.mirror import Ask
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert_line
 from bullpen.schema.asks import PermissionNotification, PermissionRequest, QuestionBatchNotification
 from bullpen.schema.events import Event
@@ -16,6 +15,7 @@ from bullpen.tui.dialogs.permission import Permission
 from bullpen.tui.dialogs.question import Questions
 
 if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
     from bullpen.tui.chat import ChatScreen
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.custom import Prepared, prepare
 from bullpen.schema.agent import CommandInfo, McpPrompt, SkillInfo
@@ -15,6 +14,7 @@ from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
 
 if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
     from bullpen.tui.chat import ChatScreen
     from bullpen.tui.commands import Command
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -13,7 +13,6 @@ from textual.events import Key
 from textual.highlight import highlight
 from textual.widgets import Input, Static
 
-from bullpen.client.workspace import Room
 from bullpen.present import asking
 from bullpen.present.inert import inert, inert_line
 from bullpen.schema.asks import PermissionAction, PermissionRequest
@@ -21,6 +20,9 @@ from bullpen.tui.dialogs import difference
 from bullpen.tui.dialogs.keyed import Keyed, answer
 from bullpen.tui.dialogs.quiet import QUIET_S, Quiet
 from bullpen.tui.dialogs.rows import Option, Rows
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 SPLIT_FROM = 140
 """From this many columns on, a diff has room for two of them."""

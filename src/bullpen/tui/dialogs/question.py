@@ -4,7 +4,7 @@ sums up."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.events import Key
 from textual.widgets import Static
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert, inert_line
 from bullpen.schema.asks import QuestionBatch
 from bullpen.tui.dialogs.dialog import Dialog
@@ -21,6 +20,9 @@ from bullpen.tui.dialogs.quiet import QUIET_S, Quiet
 from bullpen.tui.dialogs.rows import Option, Rows
 from bullpen.tui.dialogs.sheet import Sheet
 from bullpen.tui.dialogs.words import Words
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 OWN = "\0own"
 SEND = "\0send"
