@@ -4,11 +4,13 @@
     ├── BadRequest                  the caller's mistake; says which
     │   ├── UndecodableBody
     │   ├── AgentNotReady
+    │   ├── NoModel
     │   └── BadHost
     ├── NotFound
     │   ├── WorkspaceNotFound
     │   ├── SessionNotFound
     │   ├── PromptNotFound
+    │   ├── RunNotFound
     │   ├── GrantNotFound
     │   ├── RuleNotFound
     │   ├── LanguageServerNotFound
@@ -93,6 +95,12 @@ class AgentNotReady(BadRequest):
         super().__init__("agent coordinator not initialized")
 
 
+class NoModel(BadRequest):
+    """No model is there that could answer as it was asked for; the message says why."""
+
+    code = "no_model"
+
+
 class BadHost(BadRequest):
     code = "bad_host"
 
@@ -131,6 +139,16 @@ class PromptNotFound(NotFound):
     def __init__(self, seq: int) -> None:
         super().__init__("prompt not found in the queue")
         self.seq = seq
+
+
+class RunNotFound(NotFound):
+    """No prompt with that run id was accepted here, or it was so long ago that nobody remembers."""
+
+    code = "run_not_found"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__("run not found")
+        self.run_id = run_id
 
 
 class JobNotFound(NotFound):

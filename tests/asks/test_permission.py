@@ -180,6 +180,7 @@ async def test_skipping_asks_nobody_and_a_run_may_refuse_everything(bench: Bench
     step = await bench.puppet.next()
     step.call("c1", "act", '{"name":"b"}')
     step.finish(reason="tool_use")
+    (await bench.puppet.next()).finish("I may not.")
     await bench.watcher.run_complete("r2")
     assert bench.gate.effects == ["a"]
 

@@ -55,6 +55,7 @@ async def test_a_run_that_answers_for_itself_answers_for_its_sub_agents(bench: B
     child.call("c2", "act", '{"name": "x"}')
     child.finish(reason="tool_use")
     (await bench.puppet.next()).finish("it was not allowed")
+    (await bench.puppet.next()).finish("they may not")
     await bench.watcher.run_complete("r")
     assert bench.gate.effects == []
     assert [e for e in bench.watcher.seen if e.kind == "permission_request"] == []

@@ -32,6 +32,7 @@ from bullpen.schema.changes import ChangeHunk, FileUndo, TurnSummary, Undone, Un
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.jobs import Job, JobOutput
+from bullpen.schema.runs import Run
 from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
 from bullpen.server.app import build_app
 
@@ -138,6 +139,8 @@ LATER: dict[str, Any] = {
     "preview_redo": PREVIEW,
     "undo": UNDONE,
     "redo": UNDONE,
+    "runs": [Run(run_id="r1", session_id="s1", state="active", prompt="go", created_at=5)],
+    "run": Run(run_id="r1", session_id="s1", state="active", prompt="go", created_at=5),
     "waiting": [RunWaiting(session_id="s1", reason="busy", until=2.5, attempt=1)],
     "wake": Woken(woken=True),
     "spending": [

@@ -78,6 +78,7 @@ PREVIEW = (
 )
 UNDONE = '{"turn":7,"session_id":"s1","restored":["a"],"notes":["n"]}'
 WAITING = '{"session_id":"s1","reason":"busy","until":2.5,"attempt":1}'
+RUN = '{"run_id":"r1","session_id":"s1","state":"active","prompt":"go","created_at":5}'
 SPENT = '{"key":"k","calls":1,"input":2,"output":3,"cache_read":4,"cache_write":5,"cost":0.5,"estimated":0}'
 
 CALLS: list[tuple[str, Any, str, Any]] = [
@@ -172,6 +173,8 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     (f"POST {S}/changes/redo", None, UNDONE, ("redo", "s1", UndoRequest(), "")),
     (f"POST {A}/summarize/undo", None, SESSION, ("undo_summary", "s1")),
     (f"GET {W}/agent/waiting", None, f"[{WAITING}]", ("waiting",)),
+    (f"GET {W}/agent/runs", None, f"[{RUN}]", ("runs",)),
+    (f"GET {W}/agent/runs/r1", None, RUN, ("run", "r1")),
     (f"POST {A}/wake", None, '{"woken":true}', ("wake", "s1")),
     (f"GET {W}/agent/spending?by=model&since=5", None, f"[{SPENT}]", ("spending", "model", 5)),
     (f"GET {S}/choices", None, '{"session_id":"s1"}', ("choices", "s1")),

@@ -41,6 +41,9 @@ ACTIONS = ("allow", "allow_session", "allow_exact", "allow_rule", "deny")
 CHANGED_TIMES = 3
 """A file that changes whenever it was approved is refused after so many times."""
 
+NOBODY = "this run is not allowed to do it, and nobody is there to be asked. Go on without it, or say what is missing."
+"""What the model is told in a run that denies whatever would be asked about."""
+
 
 class Verdict(NamedTuple):
     granted: bool
@@ -99,13 +102,13 @@ class Permissions:
     ) -> Verdict:
         """Decide, asking a person if nothing else does. Raises `TurnCancelled` when the turn is over."""
         if call.mode == "deny" and not touch.is_read:
-            return Verdict(False)
+            return Verdict(False, NOBODY)
         asked = (await self._look(request, call, touch))._replace(advisor=advisor)
         first = await self._store.read(lambda tx: self._decide(tx, asked))
         if first.outcome == "refused":
             return Verdict(False, first.reason, by_rule=True)
         if first.outcome == "asked" and call.mode == "deny":
-            return Verdict(False)
+            return Verdict(False, NOBODY)
         if first.outcome == "free":
             return Verdict(True)
         is_approved = False

@@ -89,6 +89,7 @@ from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import Event, RunComplete
 from bullpen.schema.jobs import Job, JobOutput
 from bullpen.schema.message import Message
+from bullpen.schema.runs import Run
 from bullpen.schema.session import Session
 from bullpen.system.address import Address, UnixAddress
 
@@ -367,6 +368,14 @@ class Room:
     def end_of(self, run_id: str) -> RunComplete | None:
         """How the run ended, if it has."""
         return self._mirror.end_of(run_id)
+
+    async def runs(self) -> list[Run]:
+        """The prompts of all sessions that wait or run, in the order in which they were accepted."""
+        return (await self._link.call("GET", "/agent/runs")).read(list[Run])
+
+    async def run(self, run_id: str) -> Run:
+        """What has become of a prompt, also of somebody else's. Raises `RunNotFound`."""
+        return (await self._link.call("GET", f"/agent/runs/{quote(run_id, safe='')}")).read(Run)
 
     async def cancel(self, session: str = "") -> tuple[str, ...]:
         """Cancel the turn and the queue of a session; the answer holds the texts that were waiting."""

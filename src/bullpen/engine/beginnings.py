@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bullpen.engine import endings
 from bullpen.engine.draft import Draft
 from bullpen.engine.services import Chosen
-from bullpen.errors import SessionNotFound
+from bullpen.errors import BullpenError, SessionNotFound
 from bullpen.schema.message import Message, new_message, user_parts
 from bullpen.schema.session import Session
 from bullpen.store import messages, prompts, sessions
@@ -99,5 +99,6 @@ async def open_answer(
 
 
 async def _fail_prompt(tx: Tx, workspace: str, prompt: Prompt, error: Exception) -> Begun:
-    await endings.refuse(tx, workspace, prompt, str(error) or type(error).__name__)
+    code = error.code if isinstance(error, BullpenError) else "internal"
+    await endings.refuse(tx, workspace, prompt, str(error) or type(error).__name__, code)
     return Begun(prompt, error=error)

@@ -22,7 +22,7 @@ from bullpen.engine.repair import known_name
 from bullpen.errors import ToolFailed, TurnCancelled
 from bullpen.schema.message import ToolCall
 from bullpen.system.failpoints import hit
-from bullpen.tools.base import Outcome, Tool, TurnStopped
+from bullpen.tools.base import Outcome, Tool, ToolRefused, TurnStopped
 
 log = logging.getLogger("bullpen.engine")
 
@@ -105,6 +105,8 @@ async def _told(call: ToolCall, doing: Awaitable[Outcome]) -> Outcome:
         return await doing
     except TurnStopped as exc:
         return Outcome(content=str(exc), is_error=True, stop_turn=True)
+    except ToolRefused as exc:
+        return Outcome(content=str(exc), is_error=True, metadata={"denied": True})
     except ToolFailed as exc:
         return Outcome(content=str(exc), is_error=True)
     except TurnCancelled:

@@ -11,7 +11,6 @@ from bullpen.asks.permission import Call, Touch, guard
 from bullpen.broker.facts import Fact
 from bullpen.engine.hook_points import AskHooks
 from bullpen.engine.services import Services
-from bullpen.errors import ToolFailed
 from bullpen.files.tracking import Watched
 from bullpen.schema.asks import PermissionRequest, Question, QuestionBatch, QuestionResponse
 from bullpen.schema.events import KINDS
@@ -24,7 +23,7 @@ from bullpen.store.tx import Tx
 from bullpen.system import paths
 from bullpen.system.failpoints import hit
 from bullpen.system.jobs import Owner
-from bullpen.tools.base import NOTHING, PermissionDenied, QuestionCancelled, Reach
+from bullpen.tools.base import NOTHING, PermissionDenied, QuestionCancelled, Reach, ToolRefused
 from bullpen.tools.errands import Errand
 
 
@@ -134,9 +133,9 @@ class CallContext:
             hit("call-intended")
             return
         if verdict.by_rule:
-            raise ToolFailed(verdict.reason)
+            raise ToolRefused(verdict.reason)
         if verdict.reason:
-            raise ToolFailed(f"The user did not allow this: {verdict.reason}")
+            raise ToolRefused(f"The user did not allow this: {verdict.reason}")
         raise PermissionDenied
 
     def show_output(self, offset: int, text: str) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from bullpen.engine.spending import book_rest
-from bullpen.schema.events import RunComplete, agent_error, agent_finished
+from bullpen.schema.events import RunComplete, RunSpent, agent_error, agent_finished
 from bullpen.schema.message import (
     BORN_FINISHED,
     CANCELLED_BY_USER,
@@ -36,7 +37,7 @@ from bullpen.store.tx import Tx
 
 class Cut(NamedTuple):
     """Why and how a turn is cut short. `error` goes into `run_complete`, title and details into the
-    message; the three texts become the results of calls that have none."""
+    message; the three texts become the results of calls that have none. `code` is the error's, for programs."""
 
     state: prompts.State
     reason: FinishReason
@@ -47,6 +48,7 @@ class Cut(NamedTuple):
     unfinished_call: str
     waiting_call: str
     running_call: str
+    code: str = ""
 
 
 CANCELLED = Cut(
@@ -71,6 +73,7 @@ INTERRUPTED = Cut(
     unfinished_call="The server stopped before this call was complete; it was not run.",
     waiting_call="The server stopped before this call had a result.",
     running_call="The server stopped while this call was running: its outcome is unknown. Check before repeating it.",
+    code="interrupted",
 )
 
 LOST = INTERRUPTED._replace(
@@ -82,10 +85,10 @@ LOST = INTERRUPTED._replace(
 )
 
 
-def failed(title: str, details: str, *, state: prompts.State = "failed") -> Cut:
+def failed(title: str, details: str, *, code: str = "error") -> Cut:
     text = "There was an error while executing the tool"
     return Cut(
-        state=state,
+        state="failed",
         reason="error",
         title=title,
         details=details,
@@ -94,6 +97,7 @@ def failed(title: str, details: str, *, state: prompts.State = "failed") -> Cut:
         unfinished_call=text,
         waiting_call=text,
         running_call=text,
+        code=code,
     )
 
 
@@ -137,7 +141,7 @@ async def drop(tx: Tx, workspace: str, prompt: Prompt) -> None:
         await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
 
 
-async def refuse(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
+async def refuse(tx: Tx, workspace: str, prompt: Prompt, why: str, code: str = "error") -> None:
     """A prompt that cannot begin ends with an error and leaves no rows."""
     await prompts.end(tx, workspace, prompt.seq, "failed")
     if prompt.queued:
@@ -145,13 +149,15 @@ async def refuse(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
     if prompt.kind == "prompt":
         error = agent_error(prompt.session, prompt.run_id, why)
         await log.append(tx, workspace, error, "created", key=prompt.session)
-        done = RunComplete(session_id=prompt.session, run_id=prompt.run_id, message_id="", error=why)
+        done = RunComplete(
+            session_id=prompt.session, run_id=prompt.run_id, message_id="", error=why, code=code
+        )
         await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
 
 
 async def abandon_turn(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None:
     """End an active turn without a look at what is stored of it: its open messages keep nothing but this end."""
-    cut = failed("Quarantined", why)
+    cut = failed("Quarantined", why, code="quarantined")
     await ledger.forget_turn(tx, workspace, prompt.seq)
     await asks.close_turn(tx, workspace, prompt.seq)
     await waits.end_turn(tx, workspace, prompt.seq)
@@ -185,6 +191,7 @@ async def finish_turn(tx: Tx, workspace: str, prompt: Prompt, answer: Message, s
         message_id=answer.id,
         text=answer.text,
         run_ids=tuple(p.run_id for p in folded),
+        spent=await _spent(tx, workspace, prompt),
     )
     await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
 
@@ -260,8 +267,16 @@ async def _complete(tx: Tx, workspace: str, prompt: Prompt, answer: Message | No
         error=cut.error,
         cancelled=cut.cancelled,
         run_ids=tuple(p.run_id for p in folded),
+        code=cut.code,
+        spent=await _spent(tx, workspace, prompt),
     )
     await log.append(tx, workspace, done, "updated", key=str(prompt.seq))
+
+
+async def _spent(tx: Tx, workspace: str, prompt: Prompt) -> RunSpent | UnsetType:
+    """Nothing where no model was asked."""
+    spent = await ledger.sum_of_turn(tx, workspace, prompt.session, prompt.seq)
+    return spent if spent.calls else UNSET
 
 
 async def _complete_child(tx: Tx, workspace: str, answer: Message, cut: Cut) -> None:

@@ -84,7 +84,7 @@ async def _take_up(tx: Tx, workspace: str) -> None:
         first: Prompt | None = None
         for prompt in await prompts.waiting(tx, workspace, session):
             if prompt.attempts >= ATTEMPTS:
-                await refuse(tx, workspace, prompt, QUARANTINED)
+                await refuse(tx, workspace, prompt, QUARANTINED, "quarantined")
             elif first is None or (first.folds and prompt.folds):
                 await prompts.count_attempt(tx, workspace, prompt.seq)
                 first = first or prompt

@@ -378,12 +378,12 @@ class Runner:
         """The turn failed by itself: end it, unless somebody else did meanwhile."""
         hit("turn-failing")
         if isinstance(error, ProviderError):
-            cut = endings.failed(error.title, error.details)
+            cut = endings.failed(error.title, error.details, code=error.code)
         elif isinstance(error, BullpenError):
-            cut = endings.failed("Error", str(error))
+            cut = endings.failed("Error", str(error), code=error.code)
         else:
             log.error("turn %d failed unexpectedly", prompt.seq, exc_info=error)
-            cut = endings.failed("Internal Error", f"{type(error).__name__}: {error}")
+            cut = endings.failed("Internal Error", f"{type(error).__name__}: {error}", code="internal")
         if prompt.kind == "summary":
             cut = cut._replace(title="Summarization Error")
         workspace = self._services.workspace

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from bullpen.schema.agent import QueuedPrompt, SkillState
 from bullpen.schema.asks import (
@@ -34,8 +35,20 @@ Action = Literal["created", "updated", "deleted"]
 Keep = Literal["each", "latest", "volatile"]
 
 
+class RunSpent(Wire, frozen=True, kw_only=True):
+    """What the model calls of one turn cost, its sub-agents included; `estimated` of them were not counted by the vendor."""
+
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float = 0
+    estimated: int = 0
+
+
 class RunComplete(Wire, frozen=True, kw_only=True):
-    """The one end of a turn. `run_ids` names the prompts that were folded into it."""
+    """The one end of a turn. `run_ids` names the prompts that were folded into it; `code` is that of the error."""
 
     session_id: str
     run_id: str = ""
@@ -44,6 +57,8 @@ class RunComplete(Wire, frozen=True, kw_only=True):
     error: str = ""
     cancelled: bool = False
     run_ids: tuple[str, ...] = ()
+    code: str = ""
+    spent: RunSpent | UnsetType = UNSET
 
 
 class AgentEvent(Wire, frozen=True, kw_only=True):

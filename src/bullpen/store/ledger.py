@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from bullpen.schema.agent import Group, SpentRow
+from bullpen.schema.events import RunSpent
 from bullpen.schema.wire import encode
 from bullpen.store.tx import Row, Tx
 
@@ -112,6 +113,24 @@ async def add(tx: Tx, workspace: str, entry: Entry) -> None:
 
 async def spent_in_turn(tx: Tx, workspace: str, root: str, turn: int) -> float:
     return _dollars(await tx.row(_SPENT + " AND root = $2 AND turn = $3", workspace, root, turn))
+
+
+async def sum_of_turn(tx: Tx, workspace: str, root: str, turn: int) -> RunSpent:
+    """All calls of a turn, those that name its session included."""
+    row = await tx.row(
+        f"SELECT {_SUMS} FROM ledger WHERE workspace = $1 AND root = $2 AND turn = $3", workspace, root, turn
+    )
+    if row is None or not row[0]:
+        return RunSpent()
+    return RunSpent(
+        calls=row[0],
+        input=row[1],
+        output=row[2],
+        cache_read=row[3],
+        cache_write=row[4],
+        cost=row[5],
+        estimated=row[6],
+    )
 
 
 async def spent_in_session(tx: Tx, workspace: str, root: str) -> float:

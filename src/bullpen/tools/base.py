@@ -46,6 +46,10 @@ class TurnStopped(ToolFailed):
     """The result ends the turn: a person refused, or a hook said halt."""
 
 
+class ToolRefused(ToolFailed):
+    """Not allowed, by a rule or with a reason that the model is told; the turn goes on."""
+
+
 class PermissionDenied(TurnStopped):
     def __init__(self) -> None:
         super().__init__("User denied permission")

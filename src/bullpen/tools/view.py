@@ -19,6 +19,7 @@ from bullpen.config import skills
 from bullpen.errors import ToolFailed
 from bullpen.files import texts
 from bullpen.system import files, paths
+from bullpen.system.media import image_type
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 DEFAULT_LINES = 2000
@@ -200,7 +201,7 @@ async def _view_image(path: Path, real: Path, ctx: ToolContext) -> Outcome:
         return files.read_file(real, limit_bytes=MAX_IMAGE_BYTES)[0]
 
     content = await anyio.to_thread.run_sync(read)
-    mime_type = _image_type(content)
+    mime_type = image_type(content)
     if not mime_type:
         raise ToolFailed(f"{path} has the name of an image, but not the content of one")
     await ctx.files.mark_read(path)
@@ -210,18 +211,6 @@ async def _view_image(path: Path, real: Path, ctx: ToolContext) -> Outcome:
         mime_type=mime_type,
         metadata={"file_path": str(path), "content": ""},
     )
-
-
-def _image_type(content: bytes) -> str:
-    if content.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if content.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if content.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return ""
 
 
 def _skill_facts(real: Path) -> dict[str, str]:

@@ -19,8 +19,9 @@ from bullpen.schema.agent import ZERO_TIME, Group, QueuedPrompt, SpentRow, rfc33
 from bullpen.schema.api import Dropped, NewRule, QueueEdit, SessionChange
 from bullpen.schema.asks import Grant, Rule
 from bullpen.schema.events import RunWaiting
+from bullpen.schema.runs import Run
 from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
-from bullpen.store import asks, files, ledger, messages, pins, rules, search, sessions, summaries, waits
+from bullpen.store import asks, files, ledger, messages, pins, rules, runs, search, sessions, summaries, waits
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx, Work
 from bullpen.system.clock import Clock
@@ -160,6 +161,14 @@ class Records:
     async def waiting(self) -> list[RunWaiting]:
         """The turns that wait for their model's host."""
         return await self._read(lambda tx: waits.all_of(tx, self.id))
+
+    async def runs(self) -> list[Run]:
+        """The prompts that wait or run."""
+        return await self._read(lambda tx: runs.under_way(tx, self.id))
+
+    async def run(self, run_id: str) -> Run:
+        """Raises `RunNotFound`."""
+        return await self._read(lambda tx: runs.get(tx, self.id, run_id))
 
     async def spending(self, by: Group, since: int) -> list[SpentRow]:
         """What model calls cost, summed up by one thing."""

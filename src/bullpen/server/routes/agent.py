@@ -9,6 +9,7 @@ from msgspec import Meta
 from bullpen.schema.agent import AgentInfo, Group, SelectedModel, SpentRow
 from bullpen.schema.api import AgentInit, Dropped, NewPrompt, PromptAccepted, ShellDone, ShellRun, Woken
 from bullpen.schema.events import RunWaiting
+from bullpen.schema.runs import Run
 from bullpen.schema.session import Session
 from bullpen.server.routing import MAX_ATTACHED_BODY_BYTES, Author, Header, get, post
 
@@ -94,6 +95,18 @@ async def list_waiting(workspace: Workspace) -> list[RunWaiting]:
 async def wake(workspace: Workspace, session_id: str) -> Woken:
     """End a turn's wait: the model is asked again now."""
     return await workspace.wake(session_id)
+
+
+@get("/v1/workspaces/{workspace_id}/agent/runs", access="watch")
+async def list_runs(workspace: Workspace) -> list[Run]:
+    """List the prompts that wait or run, in the order in which they were accepted."""
+    return await workspace.runs()
+
+
+@get("/v1/workspaces/{workspace_id}/agent/runs/{run_id}", access="watch")
+async def show_run(workspace: Workspace, run_id: str) -> Run:
+    """Show what has become of a prompt, with its end when it has ended."""
+    return await workspace.run(run_id)
 
 
 @get("/v1/workspaces/{workspace_id}/agent/spending", access="watch")
