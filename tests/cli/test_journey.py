@@ -285,7 +285,7 @@ async def test_run_answers_and_leaves_nothing_behind(host: Host, bullpen: Comman
 async def test_run_denies_what_nobody_allowed(host: Host, bullpen: Command, home: Path) -> None:
     """With the hint how to allow it; and then it is done."""
     denied = await bullpen("run", "build it")
-    assert "--permissions allow" in denied.stderr
+    assert "--on-ask allow" in denied.stderr
     assert not (home / "project" / "out.txt").exists()
     allowed = await bullpen("run", "--permissions", "allow", "build it")
     assert allowed.stdout == "I will build it.\n\nIt is built.\n"
@@ -295,7 +295,7 @@ async def test_run_denies_what_nobody_allowed(host: Host, bullpen: Command, home
 @pytest.mark.usefixtures("script")
 async def test_run_tells_a_failure(host: Host, bullpen: Command) -> None:
     done = await bullpen("run", "fail please")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (4, "")
     assert "no such model" in done.stderr
 
 
@@ -437,7 +437,7 @@ async def test_a_chosen_model_without_a_key_is_not_replaced_by_the_tour(bullpen:
     chosen = {"provider": "anthropic", "model": "claude-sonnet-4-6"}
     (directory / "bullpen.json").write_text(json.dumps({"models": {"large": chosen}}))
     done = await bullpen("run", "hi")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert "anthropic/claude-sonnet-4-6 cannot be used" in done.stderr
     assert "set ANTHROPIC_API_KEY" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -102,8 +102,8 @@ async def test_json_is_one_event_per_line(server: StandIn, bullpen: Command) -> 
     done = await bullpen("run", "--json", "--host", server.host, "go")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines[0]["type"] == "run"
-    assert lines[-1]["type"] == "run_complete"
-    assert lines[-1]["payload"]["payload"]["text"] == "ok"
+    assert [line["type"] for line in lines[-2:]] == ["run_complete", "result"]
+    assert (lines[-1]["text"], lines[-1]["exit_code"]) == ("ok", 0)
 
 
 async def test_the_last_session_is_continued(server: StandIn, bullpen: Command) -> None:
@@ -208,7 +208,7 @@ async def test_a_closed_pipe_cancels_the_turn(server: StandIn, bullpen: Command)
     server.delta("a", 0, "text that nobody reads")
     await server.until(lambda: server.calls("/cancel"))
     out, err = await anyio.to_thread.run_sync(process.communicate)
-    assert (out, err) == ("status 1\n", "")
+    assert (out, err) == ("status 141\n", "")
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ async def test_a_closed_pipe_cancels_the_turn(server: StandIn, bullpen: Command)
         (["run", "-C", "-s", "x", "go"], 2, "--session and --continue exclude each other"),
         (["run", "-c", "nowhere", "go"], 1, "there is no directory nowhere"),
         (["run", "-H", "HERE", "-C", "go"], 1, "there is no session to continue here"),
-        (["run", "-H", "HERE", "-m", "gpt-9", "go"], 1, "there is no usable model gpt-9"),
-        (["run", "-p", "maybe", "go"], 2, "'maybe' is not one of 'ask', 'allow', 'deny'"),
+        (["run", "-H", "HERE", "-m", "gpt-9", "go"], 3, "there is no usable model gpt-9"),
+        (["run", "-p", "maybe", "go"], 2, "'maybe' is not one of 'ask', 'allow', 'deny', 'fail', 'wait'"),
     ],
 )
 async def test_wrong_use_is_one_line(

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # has no types of its own
+import jsonschema
 import pytest
 
 from bullpen.config.check import check

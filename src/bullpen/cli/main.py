@@ -1,6 +1,7 @@
 """The entry point: finds the sub-command, runs it, turns every error into one line and an exit status.
 
-Only click is loaded here. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+Only click is loaded here. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 141 nobody reads
+the output; `run` has more.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ COMMANDS = {
     "ps": "Show the server's workspaces, clients and sessions.",
     "redo": "Take the last undo back.",
     "run": "Send one prompt and print the answer.",
-    "schema": "Print the JSON Schema of the config file.",
+    "schema": "Print the JSON Schema of the config file, or of run --json.",
     "server": "Run the server in the foreground.",
     "stats": "Show what models cost, by day, model, person and more.",
     "stop": "Stop the server.",
@@ -39,6 +40,14 @@ COMMANDS = {
     "undo": "Take back what a turn changed in the files.",
 }
 """Every sub-command with its line in the help, so that the help needs to import none of them."""
+
+
+CLOSED_PIPE = 128 + 13
+"""As if the signal had ended us that tells a program that nobody reads on; what it had to leave in order is."""
+
+
+class NobodyReads(Exception):
+    """Our output goes to a pipe whose other end is closed."""
 
 
 class LazyGroup(click.Group):
@@ -53,6 +62,13 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"bullpen.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as exc:
+            # click would make of it a failure like any other.
+            raise NobodyReads from exc
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -109,7 +125,7 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as exc:
         return _refuse(exc)
     except errors.BullpenError as exc:
-        if _wants_traceback():
+        if wants_traceback():
             raise
         from bullpen.present.failure import one_line
 
@@ -117,12 +133,12 @@ def run(arguments: list[str]) -> int:
         return 1
     except (KeyboardInterrupt, click.Abort):
         return 130
-    except BrokenPipeError:
+    except NobodyReads:
         # Nobody reads what we print any more; what is still buffered must not complain at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return CLOSED_PIPE
     except Exception as exc:
-        if _wants_traceback():
+        if wants_traceback():
             raise
         text = " ".join(str(exc).split()) or "no details"
         click.echo(
@@ -154,7 +170,8 @@ def _refuse(exc: click.ClickException) -> int:
     return exc.exit_code
 
 
-def _wants_traceback() -> bool:
+def wants_traceback() -> bool:
+    """Whether the person asked to see where errors come from."""
     return os.environ.get("BULLPEN_DEBUG", "") not in {"", "0"}
 
 

@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
+import msgspec
 
-from bullpen.errors import BadRequest, BullpenError
+from bullpen.errors import BadRequest, BullpenError, NoModel
 from bullpen.present.inert import inert_line
 from bullpen.schema.agent import CatalogueProvider, SelectedModel
-from bullpen.schema.choices import ChoicesChange
+from bullpen.schema.choices import Budget, ChoicesChange
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
@@ -96,18 +97,18 @@ def _is_at_hand(offer: CatalogueProvider, env: Mapping[str, str]) -> bool:
 
 
 def pick(wanted: str, among: list[Choice]) -> Choice:
-    """The model a person named, as `provider/model` or by its id alone. Raises `BadRequest` with advice."""
+    """The model a person named, as `provider/model` or by its id alone. Raises `NoModel` with advice."""
     text = wanted.strip().lower()
     found = [c for c in among if c.name.lower() == text] or [c for c in among if c.model.lower() == text]
     if len(found) == 1:
         return found[0]
     if found:
-        raise BadRequest(f"several providers have {wanted}: name one of {', '.join(c.name for c in found)}")
+        raise NoModel(f"several providers have {wanted}: name one of {', '.join(c.name for c in found)}")
     near = difflib.get_close_matches(
         text, [c.name for c in among] + [c.model for c in among], n=3, cutoff=0.4
     )
     known = near or [c.name for c in among[:5]]
-    raise BadRequest(
+    raise NoModel(
         f"there is no usable model {inert_line(wanted)}; try {', '.join(known) or 'configuring one'}"
     )
 
@@ -117,32 +118,77 @@ def tour(among: list[Choice]) -> Choice | None:
     return next((c for c in among if c.provider == DEMO), None)
 
 
+class Wanted(NamedTuple):
+    """What one run wants otherwise than its session. With `stays` it is not taken back: the run goes on without us."""
+
+    model: str = ""
+    effort: str = ""
+    budget: float = 0
+    stays: bool = False
+
+
 @asynccontextmanager
-async def model_for_one_run(
-    room: Room, session: str, wanted: str, say: Callable[[str], None]
+async def for_one_run(
+    room: Room, session: str, wanted: Wanted, say: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """The model that `wanted` names, or any that is configured, or the tour, for this session and the length of the block:
-    nobody else's turns are answered by it, and nothing of it stays."""
-    if not wanted and (await room.agent()).is_ready:
+    """The model that is wanted, or any that is configured, or the tour, with this effort and budget, for this session and the
+    length of the block: nobody else's turns are answered by it, and nothing of it stays."""
+    change = await _change(room, session, wanted, say)
+    if change == ChoicesChange():
         yield
         return
+    before = await room.choices(session)
+    back = {name: getattr(before, name) or None for name in ("large", "small", "budget")}
+    await room.choose(session, change)
+    try:
+        yield
+    finally:
+        if not wanted.stays:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(5), suppress(BullpenError):
+                await room.choose(session, ChoicesChange(**back))
+
+
+async def _change(room: Room, session: str, wanted: Wanted, say: Callable[[str], None]) -> ChoicesChange:
+    change = ChoicesChange(budget=Budget(run=wanted.budget)) if wanted.budget else ChoicesChange()
+    agent = await room.agent()
+    if wanted.model or not agent.is_ready:
+        choice = await _choice(room, wanted.model, say)
+        chosen = SelectedModel(provider=choice.provider, model=choice.model)
+        change = msgspec.structs.replace(change, large=chosen, small=chosen)
+    if wanted.effort:
+        own = change.large or (await room.choices(session)).large or agent.model_cfg
+        levels = await _levels(room, own)
+        if levels and wanted.effort not in levels:
+            raise NoModel(
+                f"{own.provider}/{own.model} has no effort {inert_line(wanted.effort)}: use {', '.join(levels)}"
+            )
+        change = msgspec.structs.replace(
+            change, large=msgspec.structs.replace(own, reasoning_effort=wanted.effort)
+        )
+    return change
+
+
+async def _choice(room: Room, wanted: str, say: Callable[[str], None]) -> Choice:
     if not wanted and (why := await _unusable(room)):
-        raise BadRequest(why)
+        raise NoModel(why)
     among = await choices(room)
     choice = pick(wanted, among) if wanted else tour(among)
     if choice is None:
-        raise BadRequest(
+        raise NoModel(
             "no model is configured, and this server has no demo to offer; run 'bullpen' and choose one"
         )
     if not wanted:
         say(f"no model is configured: using the built-in {choice.provider} (choose one with 'bullpen')")
-    before = await room.choices(session)
-    await choose_for_session(room, session, choice)
-    try:
-        yield
-    finally:
-        with anyio.CancelScope(shield=True), anyio.move_on_after(5), suppress(BullpenError):
-            await room.choose(session, ChoicesChange(large=before.large or None, small=before.small or None))
+    return choice
+
+
+async def _levels(room: Room, selected: SelectedModel) -> tuple[str, ...]:
+    """The efforts that a model is known to have."""
+    for offer in await room.providers():
+        for model in offer.models:
+            if (offer.id, model.id) == (selected.provider, selected.model):
+                return model.reasoning_levels or ()
+    return ()
 
 
 async def _unusable(room: Room) -> str:
