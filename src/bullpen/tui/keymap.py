@@ -35,7 +35,7 @@ KEYS: tuple[Key, ...] = (
     Key("cancel", "escape", "stop the turn, close, go back", priority=False),
     Key("leave", "ctrl+c,ctrl+q", "leave", footer=True),
     Key("focus", "tab", "editor or conversation", priority=False),
-    Key("asks", "ctrl+a", "what waits for an answer"),
+    Key("asks", "alt+a", "what waits for an answer"),
     Key("panel", "ctrl+t", "to-dos and queue"),
     Key("queue", "alt+q", "edit the queue"),
     Key("changes", "alt+u", "changed files, undo"),

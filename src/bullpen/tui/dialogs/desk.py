@@ -27,7 +27,7 @@ class AsksRow(Static):
     def tell(self, here: int, elsewhere: int) -> None:
         said = []
         if here:
-            said.append(f"? {_asks(here)} {'waits' if here == 1 else 'wait'}, ctrl+a shows it")
+            said.append(f"? {_asks(here)} {'waits' if here == 1 else 'wait'}, alt+a shows it")
         if elsewhere:
             said.append(f"{_asks(elsewhere)} in other sessions")
         self.display = bool(said)
