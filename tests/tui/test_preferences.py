@@ -80,3 +80,10 @@ def _luminance(colour: str) -> float:
     parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
     red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_what_a_person_left_open_the_configuration_may_say() -> None:
+    told = {"diff_mode": "split", "theme": "light", "compact_mode": True}
+    assert preferences.filled(Preferences(), told) == Preferences(diff="split", theme="light", sidebar=False)
+    own = Preferences(diff="unified", theme="dark", sidebar=True)
+    assert preferences.filled(own, {"diff_mode": "split", "theme": "pink"}) == own

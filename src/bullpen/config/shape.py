@@ -61,15 +61,15 @@ class Completions(Section, frozen=True, kw_only=True):
 
 
 class Tui(Section, frozen=True, kw_only=True):
-    compact_mode: Annotated[bool, later("Leave out the sidebar.")] = False
+    compact_mode: Annotated[bool, says("Leave out the sidebar.")] = False
     diff_mode: Annotated[
-        Literal["", "unified", "split"], later("How changes are shown; by width if empty.")
+        Literal["", "unified", "split"], says("How changes are shown; by width if empty.")
     ] = ""
     transparent: Annotated[bool, later("Do not paint the background.")] = False
     scrollbar: Annotated[Literal["default", "always", "never"], later("When the scroll bar is shown.")] = (
         "default"
     )
-    theme: Annotated[str, later("The name of the colours.")] = ""
+    theme: Annotated[str, says("The colours: dark, light or contrast; as the terminal is if empty.")] = ""
     completions: Annotated[Completions, says("Completion of file names.")] = Completions()
 
 

@@ -32,7 +32,7 @@ from bullpen.schema.events import (
 from bullpen.schema.jobs import CommandOutput
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
-from bullpen.tui import keymap
+from bullpen.tui import keymap, preferences, themes
 from bullpen.tui.commands import run_command
 from bullpen.tui.dialogs.desk import AsksRow, Desk
 from bullpen.tui.dialogs.dialog import Dialog
@@ -69,15 +69,15 @@ class ChatScreen(Screen[None]):
 
     BINDINGS = keymap.bindings(keymap.KEYS)
 
-    def __init__(self, wish: Wish, preferences: Preferences, outside: Outside) -> None:
+    def __init__(self, wish: Wish, own: Preferences, outside: Outside) -> None:
         super().__init__()
         self.outside = outside
-        self.preferences = preferences
+        self.preferences = own
         self.notices: list[tuple[Kind, str]] = []
         self._wish = wish
         self._room: Room | None = None
         self._updates: Updates | None = None
-        self._wants_sidebar = preferences.sidebar
+        self._wants_sidebar = own.sidebar
         self.desk = Desk(self)
 
     # What there is on it
@@ -168,6 +168,7 @@ class ChatScreen(Screen[None]):
         self.editor.attach(room)
         self.panel.attach(room)
         self.sidebar.attach(room)
+        await self.attempt(self._follow_options())
         wanted = find_session(room, self._wish.session) if self._wish.session else None
         if wanted is None and self._wish.newest and room.sessions:
             wanted = room.sessions[0]
@@ -177,6 +178,15 @@ class ChatScreen(Screen[None]):
             self.transcript.attach(room)
             self.editor.enter("")
             self.look()
+
+    async def _follow_options(self) -> None:
+        """What this person left open may stand in the configuration."""
+        options = (await self.room.config()).get("options")
+        told = options.get("tui") if isinstance(options, dict) else None
+        self.preferences = preferences.filled(self.preferences, told if isinstance(told, dict) else {})
+        self.app.theme = themes.chosen(self.preferences.theme).name
+        self._wants_sidebar = self.preferences.sidebar
+        self._lay_out()
 
     def take(self, update: Update) -> None:
         """Something moved: let those look who show it."""

@@ -28,9 +28,19 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     notify: Notify = "auto"
     diff: Literal["auto", "unified", "split"] = "auto"
     sidebar: bool = True
-    transparent: bool = False
     editor: str = ""
     """The program for long prompts; `$VISUAL`, `$EDITOR` where it is empty."""
+
+
+def filled(own: Preferences, told: Mapping[str, object]) -> Preferences:
+    """What a person left open, as the server's configuration says it (`options.tui`)."""
+    diff, theme = told.get("diff_mode"), told.get("theme")
+    return msgspec.structs.replace(
+        own,
+        diff=diff if own.diff == "auto" and diff in ("unified", "split") else own.diff,
+        theme=theme if own.theme == "auto" and theme in ("dark", "light", "contrast") else own.theme,
+        sidebar=own.sidebar and told.get("compact_mode") is not True,
+    )
 
 
 def path(env: Mapping[str, str] = os.environ) -> Path:
