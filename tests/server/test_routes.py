@@ -396,6 +396,21 @@ ELSEWHERE = {
     "openapi_document_too": "test_openapi",
     "events_document": "test_openapi",
     "api_page": "test_openapi",
+    **dict.fromkeys(
+        (
+            "list_all_sessions",
+            "search_everywhere",
+            "fork_session",
+            "preview_rewind",
+            "rewind_session",
+            "list_trash",
+            "restore_session",
+            "forget_session",
+            "export_session",
+            "import_session",
+        ),
+        "tests/journeys/test_sessions.py",
+    ),
 }
 """Endpoints that the table leaves to others."""
 

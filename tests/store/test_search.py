@@ -141,7 +141,7 @@ async def test_a_long_text_is_indexed_in_pieces_and_found_as_one_message(store: 
     await add(store, "long", LONG)
     await add(store, "short", "wörd1 wörd2")
 
-    async def pieces_of(tx: Tx) -> list[tuple[Any, ...]]:
+    async def pieces_of(tx: Tx) -> list[Any]:
         return await tx.rows("SELECT start, length FROM message_pieces WHERE message = 'long'")
 
     pieces = await store.read(pieces_of)

@@ -26,6 +26,7 @@ import anyio
 import bullpen
 from bullpen.client.autostart import Starter
 from bullpen.client.http import Answer, Connection
+from bullpen.client.library import Library
 from bullpen.client.link import Link, always, was_not_sent
 from bullpen.client.locate import find_address, find_token
 from bullpen.client.mirror import Ask
@@ -209,6 +210,7 @@ class Room:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._mirror = link.mirror
+        self.library = Library(link)
 
     # What is known
 

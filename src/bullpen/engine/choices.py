@@ -47,13 +47,15 @@ class Choices:
             await choices.put(tx, self._workspace, changed)
             return changed
 
-        return await self._store.write(work, then=self._remember)
+        return await self._store.write(work, then=self.adopt)
 
     def forget(self, session: str) -> None:
         self._of.pop(session, None)
 
-    def _remember(self, changed: SessionChoices) -> None:
-        self._of[changed.session_id] = changed
+    def adopt(self, said: SessionChoices | None) -> None:
+        """What a session brings along that was copied or had back; the store knows of it."""
+        if said is not None:
+            self._of[said.session_id] = said
 
 
 def models_in(said: SessionChoices | ChoicesChange) -> list[SelectedModel]:

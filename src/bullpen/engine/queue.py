@@ -16,19 +16,7 @@ from bullpen.errors import PromptNotFound, SessionBusy, SessionNotFound
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.api import QueueEdit
 from bullpen.schema.events import RunComplete
-from bullpen.store import (
-    asks,
-    changes,
-    choices,
-    files,
-    log,
-    messages,
-    pins,
-    prompts,
-    rules,
-    sessions,
-    summaries,
-)
+from bullpen.store import asks, log, prompts, rules, sessions, trash
 from bullpen.store.prompts import Prompt
 from bullpen.store.tx import Tx
 
@@ -109,27 +97,31 @@ async def accept_summary(tx: Tx, workspace: str, session: str) -> int:
     return (await prompts.accept(tx, workspace, row))[0]
 
 
-async def delete_session(tx: Tx, workspace: str, session: str) -> Cancelled:
-    """Stop what runs in the session, then remove it with all it holds, sub-agents' sessions included."""
+async def delete_session(tx: Tx, workspace: str, session: str, *, for_good: bool = False) -> Cancelled:
+    """Stop what runs in the session, then throw it away with those of its sub-agents: into the trash, or for good."""
+    return await _delete(tx, workspace, session, for_good=for_good, is_top=True)
+
+
+async def _delete(tx: Tx, workspace: str, session: str, *, for_good: bool, is_top: bool) -> Cancelled:
     await sessions.get(tx, workspace, session)
     cancelled = await cancel(tx, workspace, session)
     for child in await sessions.children(tx, workspace, session):
-        below = await delete_session(tx, workspace, child)
+        below = await _delete(tx, workspace, child, for_good=for_good, is_top=False)
         cancelled = Cancelled(
             cancelled.ended + below.ended,
             cancelled.dropped + below.dropped,
             cancelled.deleted + below.deleted,
         )
-    await messages.forget_session(tx, workspace, session)
-    await files.forget_session(tx, workspace, session)
-    await changes.forget_session(tx, workspace, session)
     await asks.forget_session(tx, workspace, session)
     await rules.forget_session(tx, workspace, session)
-    await prompts.forget_session(tx, workspace, session)
-    await choices.forget_session(tx, workspace, session)
-    await pins.forget_session(tx, workspace, session)
-    await summaries.forget_session(tx, workspace, session)
-    await sessions.delete(tx, workspace, session)
+    if for_good:
+        await trash.forget_rows(tx, workspace, session)
+        await prompts.forget_session(tx, workspace, session)
+        await sessions.delete(tx, workspace, session)
+    else:
+        gone = await sessions.get(tx, workspace, session)
+        await trash.throw_away(tx, workspace, session, is_top=is_top)
+        await sessions.disappear(tx, workspace, gone)
     return cancelled._replace(deleted=(*cancelled.deleted, session))
 
 

@@ -37,6 +37,7 @@ from bullpen.errors import (
     ProviderError,
     SessionBusy,
     StoreError,
+    StoreFull,
     TurnCancelled,
     TurnTooLong,
     WorkspaceClosing,
@@ -149,6 +150,7 @@ class Runner:
         return cancelled
 
     async def delete_session(self, session: str) -> None:
+        """Throw it away. Where there is no room to keep it, it goes for good: that is what makes room."""
         workspace = self._services.workspace
 
         def over(cancelled: Cancelled) -> None:
@@ -157,9 +159,16 @@ class Runner:
                 self._services.children.cancel(gone)
                 self._services.choices.forget(gone)
 
-        await self._services.store.write(
-            lambda tx: queue.delete_session(tx, workspace, session), reserved=True, then=over
-        )
+        try:
+            await self._services.store.write(
+                lambda tx: queue.delete_session(tx, workspace, session), then=over
+            )
+        except StoreFull:
+            await self._services.store.write(
+                lambda tx: queue.delete_session(tx, workspace, session, for_good=True),
+                reserved=True,
+                then=over,
+            )
         hit("session-deleted")
 
     async def resume(self, is_ready: Callable[[str], bool] = lambda session: True) -> None:

@@ -9,11 +9,12 @@ is back.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,7 +22,9 @@ from anyio.abc import TaskGroup
 from bullpen.errors import (
     ChangesNotFound,
     NothingToUndo,
+    PreviewOutdated,
     SessionBusy,
+    SessionNotFound,
     StoreError,
     UndoConflict,
     WorkspaceClosing,
@@ -29,26 +32,21 @@ from bullpen.errors import (
 from bullpen.files.restoring import RestoreFailed, clear_remains, finish, restore
 from bullpen.files.reverting import Contents, Step, chains, fingerprint, reverted
 from bullpen.files.showing import chosen, preview_of
+from bullpen.files.telling import notes, summary, told
 from bullpen.files.tracking import Tracking
 from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
 from bullpen.schema.message import BORN_FINISHED, Text, TextPart, new_message
-from bullpen.schema.wire import INT64_MAX
+from bullpen.schema.wire import INT64_MAX, encode
 from bullpen.store import changes as rows
-from bullpen.store import messages, prompts, sessions
+from bullpen.store import messages, prompts, rewinds, sessions
 from bullpen.store.changes import Change, ChangeSet, NewSet
+from bullpen.store.rewinds import Carried, Cut
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
 from bullpen.system.failpoints import hit
 
 T = TypeVar("T")
 log = logging.getLogger("bullpen.files")
-
-PROMPT_CHARS = 120
-NOTED_PATHS = 20
-
-PARTIAL = "some changes of a command may not be known, and stay"
-SHARED = "commands of other sessions ran at the same time; some of this may be theirs"
-UNKNOWN = "the server went down meanwhile; some of this may have been done since, by somebody else"
 
 
 class _Plan(NamedTuple):
@@ -77,7 +75,7 @@ class Undoing:
         async def work(tx: Tx) -> list[TurnSummary]:
             await sessions.get(tx, self._workspace, session)
             found = await rows.turns(tx, self._workspace, session, before=before or INT64_MAX, limit=limit)
-            return [await self._summary(tx, session, turn) for turn in found]
+            return [await summary(tx, self._workspace, session, turn) for turn in found]
 
         return await self._store.read(work)
 
@@ -116,11 +114,53 @@ class Undoing:
 
         return await self._carried(work)
 
+    async def preview_rewind(self, cut: Cut) -> tuple[UndoPreview | None, str]:
+        """What would become of the files with a rewind, and the fingerprint of all of it."""
+        async with self._alone():
+            plan = await self._plan_turns(cut.session, cut.turns)
+            shown = await self._shown(cut.session, plan) if plan else None
+            return shown, _fingerprint(cut, plan)
+
+    async def rewind(
+        self, cut: Cut, *, with_files: bool, wanted: str, author: str
+    ) -> tuple[Carried, Undone | None]:
+        """Cut the conversation, and undo what its turns changed with it, or nothing of both. `wanted` is the fingerprint that was seen.
+
+        Carried through even when its caller leaves. Raises `SessionBusy`, `PreviewOutdated`, `UndoConflict`.
+        """
+
+        async def work() -> tuple[Carried, Undone | None]:
+            async with self._alone():
+                plan = await self._plan_turns(cut.session, cut.turns)
+                if wanted and wanted != _fingerprint(cut, plan):
+                    raise PreviewOutdated
+                changes = await self._chosen(plan, UndoRequest()) if plan and with_files else []
+                if plan is None or not changes:
+                    return await self._store.write(lambda tx: self._cut(tx, cut)), None
+                owner = NewSet(cut.session, plan.turn, "undo", author=author)
+                carried = await self._apply(changes, owner, cut)
+                if carried is None:
+                    raise SessionNotFound(cut.session)
+                return carried, _undone(plan, cut.session, changes)
+
+        return await self._carried(work)
+
     async def find_left(self) -> None:
         """Look for what the server was in the middle of when it went down, before anything new begins."""
         self._left = await self._store.read(lambda tx: rows.unfinished(tx, self._workspace))
         if any(call.state == "open" for call in self._left):
             self._tracking.hold()
+
+    async def finish_rewinds(self) -> None:
+        """Before any turn begins: a conversation that is about to be cut must not go on."""
+
+        async def work(tx: Tx) -> list[ChangeSet]:
+            return [left for left in self._left if await rewinds.of_undo(tx, self._workspace, left.id)]
+
+        for left in await self._store.read(work) if self._left else []:
+            with _logged():
+                await self._finish(left)
+                self._left.remove(left)
 
     async def resume(self) -> None:
         """Finish it; until then nothing else is undone. What cannot be finished now is found again at the next opening."""
@@ -158,6 +198,17 @@ class Undoing:
             )
         return _Plan(turn, await asyncio.to_thread(self._steps, sets), sets)
 
+    async def _plan_turns(self, session: str, turns: Sequence[int]) -> _Plan | None:
+        """Of several turns as one; None when they changed nothing that is known and kept."""
+
+        async def work(tx: Tx) -> list[ChangeSet]:
+            return [s for turn in turns for s in await rows.of_turn(tx, self._workspace, session, turn)]
+
+        sets = sorted(await self._store.read(work), key=lambda s: s.id)
+        if all(s.state == "forgotten" for s in sets):
+            return None
+        return _Plan(turns[0], await asyncio.to_thread(self._steps, sets), sets)
+
     async def _plan_redo(self, session: str) -> _Plan:
         """Of the last undo of which something is left that was not redone."""
 
@@ -182,7 +233,7 @@ class Undoing:
             files=await asyncio.to_thread(preview_of, plan.steps, blobs),
             conflicts=sum(step.status == "conflict" for step in plan.steps),
             uncovered=sum(step.status == "uncovered" for step in plan.steps),
-            notes=_notes(plan),
+            notes=notes(plan.steps, plan.sets),
         )
 
     def _steps(self, sets: Sequence[ChangeSet]) -> list[Step]:
@@ -201,35 +252,55 @@ class Undoing:
         return steps
 
     async def _carry_out(self, plan: _Plan, request: UndoRequest, owner: NewSet) -> Undone:
-        blobs, room = self._tracking.ground.blobs, self._tracking.limits.store_bytes
-        changes = await asyncio.to_thread(chosen, plan.steps, request, blobs, room)
+        changes = await self._chosen(plan, request)
         if not changes:
-            raise NothingToUndo("redo" if owner.kind == "redo" else "undo", "; ".join(_notes(plan)))
+            raise NothingToUndo(
+                "redo" if owner.kind == "redo" else "undo", "; ".join(notes(plan.steps, plan.sets))
+            )
+        await self._apply(changes, owner)
+        return _undone(plan, owner.session, changes)
+
+    async def _chosen(self, plan: _Plan, request: UndoRequest) -> list[Change]:
+        blobs, room = self._tracking.ground.blobs, self._tracking.limits.store_bytes
+        return await asyncio.to_thread(chosen, plan.steps, request, blobs, room)
+
+    async def _apply(self, changes: list[Change], owner: NewSet, cut: Cut | None = None) -> Carried | None:
+        """Bring the files back; with a cut the conversation as well, in the transaction that ends it."""
+        blobs = self._tracking.ground.blobs
         await asyncio.to_thread(blobs.sync)
 
         async def begin(tx: Tx) -> int:
             await sessions.get(tx, self._workspace, owner.session)
             if await prompts.is_busy(tx, self._workspace, owner.session):
                 raise SessionBusy(owner.session)
-            return await rows.begin(tx, self._workspace, owner, changes)
+            number = await rows.begin(tx, self._workspace, owner, changes)
+            if cut is not None:
+                await _check(tx, self._workspace, cut)
+                await rewinds.keep(tx, self._workspace, number, cut)
+            return number
 
         number = await self._store.write(begin)
         hit("undo-begun")
         try:
             await asyncio.to_thread(restore, self._root, changes, blobs)
         except RestoreFailed as exc:
-            await self._store.write(lambda tx: rows.drop(tx, self._workspace, number), reserved=True)
+            await self._store.write(lambda tx: self._drop(tx, number), reserved=True)
             raise UndoConflict(f"nothing was changed, because of {exc}") from exc
         finally:
             await asyncio.to_thread(self._note, changes)
         hit("undo-restored")
-        await self._store.write(lambda tx: self._end(tx, number), reserved=True)
-        return Undone(
-            turn=owner.turn,
-            session_id=owner.session,
-            restored=tuple(change.path for change in changes),
-            notes=_notes(plan),
-        )
+        return await self._store.write(lambda tx: self._end(tx, number), reserved=True)
+
+    async def _drop(self, tx: Tx, number: int) -> None:
+        await rows.drop(tx, self._workspace, number)
+        await rewinds.forget(tx, self._workspace, number)
+
+    async def _cut(self, tx: Tx, cut: Cut) -> Carried:
+        """The conversation alone."""
+        if await prompts.is_busy(tx, self._workspace, cut.session):
+            raise SessionBusy(cut.session)
+        await _check(tx, self._workspace, cut)
+        return await rewinds.carry_out(tx, self._workspace, cut)
 
     def _note(self, changes: Sequence[Change]) -> None:
         self._tracking.ground.note([change.path for change in changes], self._tracking.limits)
@@ -258,40 +329,20 @@ class Undoing:
                 failed.add(change.path)
         return failed
 
-    async def _end(self, tx: Tx, number: int, *, without: Collection[str] = ()) -> None:
+    async def _end(self, tx: Tx, number: int, *, without: Collection[str] = ()) -> Carried | None:
         done = await rows.end_undo(tx, self._workspace, number, without=without)
-        if done is None or not done.changes or not await sessions.exists(tx, self._workspace, done.session):
-            return
-        part = TextPart(data=Text(text=_told(done)))
-        message = new_message("user", done.session, (part, BORN_FINISHED), tx.now, author=done.author)
-        await messages.insert(tx, self._workspace, message)
-
-    async def _summary(self, tx: Tx, session: str, turn: int) -> TurnSummary:
-        sets = await rows.of_turn(tx, self._workspace, session, turn)
-        own = [s for s in sets if s.kind in ("call", "unknown")]
-        ends = {path: (chain[0], chain[-1]) for path, chain in chains(own).items()}
-        net = [Change(path, first.before, last.after) for path, (first, last) in sorted(ends.items())]
-        files = [change for change in net if not change.is_directory]
-        state: Literal["changed", "partly", "undone", "forgotten"] = "changed"
-        if all(s.state == "forgotten" for s in own):
-            state = "forgotten"
-        elif (left := chains(sets)) != chains(own):
-            state = "partly" if left else "undone"
-        return TurnSummary(
-            turn=turn,
-            session_id=session,
-            prompt=await rows.asked(tx, self._workspace, turn, PROMPT_CHARS),
-            created_at=own[0].at,
-            created=sum(change.verb == "created" for change in files),
-            modified=sum(change.verb == "modified" for change in files),
-            deleted=sum(change.verb == "deleted" for change in files),
-            paths=tuple(change.path for change in files[: rows.TOLD_PATHS]),
-            more=max(0, len(files) - rows.TOLD_PATHS),
-            state=state,
-            partial=any(s.partial for s in own),
-            shared=any(s.shared for s in own),
-            unknown=any(s.kind == "unknown" for s in own),
-        )
+        cut = await rewinds.of_undo(tx, self._workspace, number)
+        await rewinds.forget(tx, self._workspace, number)
+        if done is None or not await sessions.exists(tx, self._workspace, done.session):
+            return None
+        if cut is not None:
+            await rows.merge_turns(tx, self._workspace, cut.session, cut.turns)
+            return await rewinds.carry_out(tx, self._workspace, cut)
+        if done.changes:
+            part = TextPart(data=Text(text=told(done)))
+            message = new_message("user", done.session, (part, BORN_FINISHED), tx.now, author=done.author)
+            await messages.insert(tx, self._workspace, message)
+        return None
 
     async def _carried(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it in a task of the workspace's own, so that nothing is left half done when the caller leaves."""
@@ -324,29 +375,22 @@ def _logged() -> Iterator[None]:
         log.error("what was being changed when the server went down could not be settled: %s", exc)
 
 
-def _notes(plan: _Plan) -> tuple[str, ...]:
-    uncovered = [step for step in plan.steps if step.status == "uncovered"]
-    notes = []
-    if uncovered:
-        files = "1 file" if len(uncovered) == 1 else f"{len(uncovered)} files"
-        notes.append(f"{files} cannot be undone: {uncovered[0].path}, {uncovered[0].reason}")
-    for is_so, note in (
-        (any(s.partial or s.state == "forgotten" for s in plan.sets), PARTIAL),
-        (any(s.shared for s in plan.sets), SHARED),
-        (any(s.kind == "unknown" for s in plan.sets), UNKNOWN),
-    ):
-        if is_so:
-            notes.append(note)
-    return tuple(notes)
+async def _check(tx: Tx, workspace: str, cut: Cut) -> None:
+    """Raises `PreviewOutdated` when something was said since, or unsaid."""
+    now, _ = await rewinds.plan(tx, workspace, cut.session, cut.message)
+    if now != cut:
+        raise PreviewOutdated
 
 
-def _told(done: ChangeSet) -> str:
-    """What people and the model read in the conversation."""
-    paths = [change.path for change in done.changes if not change.is_directory]
-    named = ", ".join(paths[:NOTED_PATHS]) or "directories only"
-    more = f" and {len(paths) - NOTED_PATHS} more" if len(paths) > NOTED_PATHS else ""
-    verb, which = ("redid", "again as it left them") if done.kind == "redo" else ("undid", "as before it")
-    return (
-        f"[I {verb} what an earlier turn changed in these files, so they are {which}: {named}{more}. "
-        "Read them again before you change them.]"
+def _fingerprint(cut: Cut, plan: _Plan | None) -> str:
+    steps = fingerprint(plan.steps) if plan else ""
+    return hashlib.sha256(encode(cut) + steps.encode()).hexdigest()[:32]
+
+
+def _undone(plan: _Plan, session: str, changes: Sequence[Change]) -> Undone:
+    return Undone(
+        turn=plan.turn,
+        session_id=session,
+        restored=tuple(change.path for change in changes),
+        notes=notes(plan.steps, plan.sets),
     )

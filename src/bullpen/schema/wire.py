@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bullpen.errors import UndecodableBody
+from bullpen.errors import BadRequest, UndecodableBody
 
 MAX_DEPTH = 100
 """Nesting past this is an attack or an accident; both are refused before recursion hurts."""
@@ -53,6 +53,14 @@ def decode_body(raw: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_leniently(raw, kind)
+
+
+def decode_document(raw: bytes, kind: type[T]) -> T:
+    """A body that was made by a program and has to be exactly what it says. Raises `BadRequest` with the place."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise BadRequest(f"the document cannot be read: {exc}") from exc
 
 
 def _decode_leniently(raw: bytes, kind: type[T]) -> T:

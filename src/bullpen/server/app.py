@@ -29,6 +29,7 @@ from bullpen.server.routes import (
     docs,
     files,
     jobs,
+    library,
     lsp,
     mcp,
     permissions,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from bullpen.workspace.host import Host
 
 ROOMS = (
-    system, workspaces, project, sessions, changes, files, agent, jobs, prompts, permissions, questions, asks, config, lsp, mcp,
+    system, workspaces, project, sessions, library, changes, files, agent, jobs, prompts, permissions, questions, asks, config, lsp, mcp,
     docs,
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ A decorator turns the function into an `Endpoint` value; nothing is registered b
 parameter is follows from its name and type, once, when the module is loaded:
 
 * ``host``, ``workspace``, ``endpoints``, ``connection`` are handed in as they are;
-* ``body`` is the decoded request body; with a default, an empty body is allowed;
+* ``body`` is the decoded request body; with a default, an empty body is allowed; `Exact` reads it without leniency;
 * a name that stands in the path is a path segment;
 * ``Annotated[str, Header(…)]`` is a header, `ClientId` the checked ``client_id`` of the query;
 * everything else is a query parameter.
@@ -28,7 +28,7 @@ import msgspec
 from starlette.types import Scope
 
 from bullpen.errors import BadRequest, BullpenError, WorkspaceNotFound
-from bullpen.schema.wire import decode_body, encode
+from bullpen.schema.wire import decode_body, decode_document, encode
 from bullpen.server.exchange import JSON_TYPE, Connection, Reply
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ class Header:
         self.names = names
 
 
+class Exact:
+    """Marks a body that is a document of its own: it is read as it stands, without the wire's looser rules."""
+
+
 class Uuid:
     """Marks a query parameter that has to be a UUID."""
 
@@ -116,6 +120,7 @@ class Input:
     default: Any
     headers: tuple[str, ...] = ()
     read: Callable[[Request], Any] = field(default=lambda _: None, compare=False)
+    decode: Callable[[bytes, Any], Any] = field(default=decode_body, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +175,7 @@ class Endpoint:
         raw = await request.connection.body(self.max_body_bytes)
         if not raw and not body.required:
             return body.default
-        return decode_body(raw, body.kind)
+        return body.decode(raw, body.kind)
 
 
 def _cursor(request: Request) -> tuple[tuple[bytes, bytes], ...]:
@@ -300,7 +305,9 @@ def _input(parameter: inspect.Parameter, hint: Any, path: str) -> Input:
     if name in _GIVEN:
         return Input(name, "given", Any, True, None, read=_GIVEN[name])
     if name == "body":
-        return Input(name, "body", hint, required, default)
+        kind, *marks = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+        decode = decode_document if any(isinstance(m, Exact) for m in marks) else decode_body
+        return Input(name, "body", kind, required, default, decode=decode)
     kind, *marks = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
     convert = _number_reader(name, hint) if kind is int else _same
     if "{" + name + "}" in path:

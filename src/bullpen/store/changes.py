@@ -25,6 +25,9 @@ PathKind = Literal["", "file", "link", "dir"]
 NOT_KEPT = "~"
 """How the name of a content begins that is not kept: it tells that a file changed, and nothing can be made from it."""
 
+TRASH = "/trash"
+"""How the name of the workspace ends to which thrown-away sessions move. Their sets keep their numbers there."""
+
 TOLD_PATHS = 50
 """Of a turn's changes an event names this many; the rest is counted."""
 
@@ -99,7 +102,11 @@ _SET = """SELECT id, session, turn, kind, call, author, state, undid, partial, s
 
 async def begin(tx: Tx, workspace: str, new: NewSet, changes: Sequence[Change] = ()) -> int:
     """A set that is not finished: what a crash leaves is found by it."""
-    row = await tx.row("SELECT coalesce(max(id), 0) + 1 FROM change_sets WHERE workspace = $1", workspace)
+    row = await tx.row(
+        "SELECT coalesce(max(id), 0) + 1 FROM change_sets WHERE workspace IN ($1, $2)",
+        workspace,
+        workspace + TRASH,
+    )
     number = int(row[0]) if row else 1
     await tx.run(
         """INSERT INTO change_sets (workspace, id, session, turn, kind, call, author, state, undid, partial, shared, at, body)
@@ -221,8 +228,10 @@ async def undos(tx: Tx, workspace: str, session: str) -> list[ChangeSet]:
 
 
 async def contents(tx: Tx, workspace: str) -> set[str]:
-    """The names of all contents that some change needs."""
-    rows = await tx.rows("SELECT body FROM change_sets WHERE workspace = $1", workspace)
+    """The names of all contents that some change needs, or will need when its session is had back."""
+    rows = await tx.rows(
+        "SELECT body FROM change_sets WHERE workspace IN ($1, $2)", workspace, workspace + TRASH
+    )
     return {name for (body,) in rows for name in contents_of(_changes(body))}
 
 
@@ -248,6 +257,27 @@ async def forget_oldest(tx: Tx, workspace: str, share: int) -> int:
 
 async def forget_session(tx: Tx, workspace: str, session: str) -> None:
     await tx.run("DELETE FROM change_sets WHERE workspace = $1 AND session = $2", workspace, session)
+
+
+async def forget_unfinished(tx: Tx, workspace: str, session: str) -> None:
+    """What is under way in a session that goes: nobody will hear of its end."""
+    await tx.run(
+        "DELETE FROM change_sets WHERE workspace = $1 AND session = $2 AND state IN ('open', 'applying')",
+        workspace,
+        session,
+    )
+
+
+async def merge_turns(tx: Tx, workspace: str, session: str, turns: Sequence[int]) -> None:
+    """What these turns changed counts as one, the first of them, from now on."""
+    for turn in turns[1:]:
+        await tx.run(
+            "UPDATE change_sets SET turn = $4 WHERE workspace = $1 AND session = $2 AND turn = $3",
+            workspace,
+            session,
+            turn,
+            turns[0],
+        )
 
 
 async def _tell(tx: Tx, workspace: str, number: int, action: Literal["changed", "undone", "redone"]) -> None:

@@ -32,11 +32,11 @@ async def record_change(tx: Tx, workspace: str, session: str, path: str, before:
     version = -1 if last is None else int(last[0])
     if last is None or last[1] != before:
         version += 1
-        await _add(tx, workspace, session, path, before, version)
-    await _add(tx, workspace, session, path, after, version + 1)
+        await add(tx, workspace, session, path, before, version)
+    await add(tx, workspace, session, path, after, version + 1)
 
 
-async def _add(tx: Tx, workspace: str, session: str, path: str, content: str, version: int) -> None:
+async def add(tx: Tx, workspace: str, session: str, path: str, content: str, version: int) -> None:
     file = FileVersion(
         id=str(uuid.uuid4()),
         session_id=session,

@@ -127,8 +127,8 @@ async def read_page(tx: Tx, workspace: str, after: int) -> Page:
         """SELECT e.seq, e.kind, e.action, e.key, e.keep, coalesce(e.body, m.body),
                   f.id, f.session, f.path, f.content, f.version, f.created_at, f.updated_at
            FROM events AS e
-           LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key
-           LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key
+           LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key AND m.workspace = e.workspace
+           LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key AND f.workspace = e.workspace
            WHERE e.workspace = $1 AND e.seq > $2 AND e.seq <= $3 ORDER BY e.seq""",
         workspace,
         after,
@@ -151,8 +151,8 @@ async def _last_of_page(tx: Tx, workspace: str, after: int) -> int:
     for seq, size in await tx.rows(
         """SELECT e.seq, octet_length(coalesce(e.body, m.body, f.content, ''))
            FROM events AS e
-           LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key
-           LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key
+           LEFT JOIN messages AS m ON e.body IS NULL AND e.kind = 'message' AND m.id = e.key AND m.workspace = e.workspace
+           LEFT JOIN files AS f ON e.body IS NULL AND e.kind = 'file' AND f.id = e.key AND f.workspace = e.workspace
            WHERE e.workspace = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3""",
         workspace,
         after,

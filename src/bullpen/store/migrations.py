@@ -159,6 +159,19 @@ _CHANGES = (
     "CREATE INDEX change_sets_unfinished ON change_sets (workspace, id) WHERE state IN ('open', 'applying')",
 )
 
+_TRASH = (
+    # Sessions that were thrown away: their rows have moved to the workspace's trash.
+    """CREATE TABLE trash (
+        workspace TEXT NOT NULL, session TEXT NOT NULL, deleted_at BIGINT NOT NULL, PRIMARY KEY (workspace, session))""",
+    # What of a conversation goes with the undo that brings its files back.
+    """CREATE TABLE rewinds (
+        workspace TEXT NOT NULL, change_set BIGINT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (workspace, change_set))""",
+    # Where an imported session came from, so that it is imported once.
+    """CREATE TABLE imports (
+        workspace TEXT NOT NULL, origin TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (workspace, origin))""",
+    "CREATE INDEX sessions_by_use ON sessions (updated_at, id) WHERE parent = ''",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
@@ -167,5 +180,6 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("permission rules", _RULES),
     Migration("changes", _CHANGES),
     Migration("long texts in pieces", search.PIECES),
+    Migration("trash, rewinds, imports", _TRASH),
 )
 """Append only: a released step never changes."""

@@ -118,6 +118,15 @@ async def _forget(tx: Tx, pieces: Sequence[int]) -> None:
 
 async def find(tx: Tx, workspace: str, query: str, limit: int) -> list[SearchHit]:
     """The messages that hold all words of the query, best first."""
+    return [hit for _, hit in await _find(tx, workspace, query, limit)]
+
+
+async def find_everywhere(tx: Tx, query: str, limit: int) -> list[tuple[str, SearchHit]]:
+    """The same in all workspaces; each hit with the one it is in."""
+    return await _find(tx, "", query, limit)
+
+
+async def _find(tx: Tx, workspace: str, query: str, limit: int) -> list[tuple[str, SearchHit]]:
     words = ['"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split()]
     if not words:
         return []
@@ -131,7 +140,7 @@ async def find(tx: Tx, workspace: str, query: str, limit: int) -> list[SearchHit
 
 
 _BEST = """SELECT p.message, p.id, min(rank) FROM message_search JOIN message_pieces AS p ON p.id = message_search.rowid
-    JOIN messages AS m ON m.id = p.message WHERE message_search MATCH $2 AND m.workspace = $1"""
+    JOIN messages AS m ON m.id = p.message WHERE message_search MATCH $2 AND ($1 = '' OR m.workspace = $1)"""
 
 
 async def _best(tx: Tx, workspace: str, match: str, limit: int) -> dict[str, int]:
@@ -141,7 +150,7 @@ async def _best(tx: Tx, workspace: str, match: str, limit: int) -> dict[str, int
 
 
 async def _words_apart(tx: Tx, workspace: str, words: Sequence[str], limit: int) -> dict[str, int]:
-    """The best piece of each long message that has all the words, but none of whose pieces has."""
+    """The best piece of each long message that has all the words, though none of its pieces has."""
     has = """AND p.message IN (SELECT q.message FROM message_search JOIN message_pieces AS q
         ON q.id = message_search.rowid WHERE message_search MATCH ${})"""
     all_words = " ".join(has.format(n) for n in range(4, 4 + len(words)))
@@ -156,9 +165,9 @@ async def _words_apart(tx: Tx, workspace: str, words: Sequence[str], limit: int)
     return {message: piece for message, piece, _ in rows}
 
 
-async def _hit(tx: Tx, message: str, piece: int, match: str) -> SearchHit:
+async def _hit(tx: Tx, message: str, piece: int, match: str) -> tuple[str, SearchHit]:
     row = await tx.row(
-        """SELECT m.session, m.role, snippet(message_search, 0, '[', ']', '…', 16),
+        """SELECT m.workspace, m.session, m.role, snippet(message_search, 0, '[', ']', '…', 16),
                   json_extract(CAST(m.body AS TEXT), '$.created_at')
            FROM message_search JOIN messages AS m ON m.id = $1
            WHERE message_search MATCH $3 AND message_search.rowid = $2""",
@@ -167,5 +176,6 @@ async def _hit(tx: Tx, message: str, piece: int, match: str) -> SearchHit:
         match,
     )
     assert row is not None
-    session, role, snippet, at = row
-    return SearchHit(session_id=session, message_id=message, role=role, snippet=snippet, created_at=at)
+    workspace, session, role, snippet, at = row
+    hit = SearchHit(session_id=session, message_id=message, role=role, snippet=snippet, created_at=at)
+    return workspace, hit

@@ -42,6 +42,16 @@ async def create(tx: Tx, workspace: str, session_id: str, title: str, *, parent:
         title,
         tx.now,
     )
+    return await appear(tx, workspace, session_id)
+
+
+async def appear(tx: Tx, workspace: str, session_id: str) -> Session:
+    """Log that the session is there: new, copied, or had back."""
+    await tx.run(
+        "UPDATE sessions SET touched = (SELECT head + 1 FROM workspaces WHERE id = $1) WHERE workspace = $1 AND id = $2",
+        workspace,
+        session_id,
+    )
     session = await get(tx, workspace, session_id)
     await log.append(tx, workspace, session, "created", key=session_id)
     return session
@@ -191,7 +201,12 @@ async def count_message(tx: Tx, workspace: str, session_id: str) -> None:
 async def delete(tx: Tx, workspace: str, session_id: str) -> None:
     session = await get(tx, workspace, session_id)
     await tx.run("DELETE FROM sessions WHERE workspace = $1 AND id = $2", workspace, session_id)
-    await log.append(tx, workspace, session, "deleted", key=session_id)
+    await disappear(tx, workspace, session)
+
+
+async def disappear(tx: Tx, workspace: str, session: Session) -> None:
+    """Log that the session is gone."""
+    await log.append(tx, workspace, session, "deleted", key=session.id)
 
 
 async def children(tx: Tx, workspace: str, session_id: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from bullpen.broker.facts import Fact
 from bullpen.broker.feed import Feed
 from bullpen.schema.events import frame
-from bullpen.store import asks, log, prompts, rules, workspaces
+from bullpen.store import asks, log, prompts, rules, trash, workspaces
 from bullpen.store.database import Database, open_database
 from bullpen.store.growth import Growth
 from bullpen.store.sqlite import Rewound
@@ -104,7 +104,7 @@ class Store:
 
 
 async def _prune(tx: Tx, workspace: str) -> None:
-    for prune in (log.prune, prompts.prune, asks.prune, rules.prune):
+    for prune in (log.prune, prompts.prune, asks.prune, rules.prune, trash.prune):
         await prune(tx, workspace)
 
 

@@ -52,6 +52,8 @@ Name = Literal[
     "session-created",
     "session-changed",
     "session-deleted",
+    "session-rewound",
+    "session-restored",
     # Every commit
     "committing",
     "committed",

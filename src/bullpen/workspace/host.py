@@ -41,6 +41,7 @@ from bullpen.system.failpoints import hit
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.opening import Opening, Surroundings
 from bullpen.workspace.place import Place, find_place
+from bullpen.workspace.shelves import Shelves
 from bullpen.workspace.stores import Stores
 from bullpen.workspace.trail import Trail
 from bullpen.workspace.workspace import Workspace, open_workspace
@@ -101,6 +102,8 @@ class Host:
             kind=surroundings.database,
             tally=surroundings.tally,
         )
+        self.shelves: Shelves
+        """There when the store is open."""
         self._tasks: TaskGroup
         self._live: dict[str, Workspace] = {}
         self._hosted: dict[str, _Hosted] = {}
@@ -129,7 +132,8 @@ class Host:
         Raises a `StoreError` when the server's own data cannot be opened.
         """
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._stores.use(self._data_dir, lock=self._lock))
+            own = await stack.enter_async_context(self._stores.use(self._data_dir, lock=self._lock))
+            self.shelves = Shelves(own)
             self._ready.set()
             started()
             async with anyio.create_task_group() as tasks:

@@ -22,6 +22,7 @@ from bullpen.asks.question import Questions
 from bullpen.broker.facts import Fact
 from bullpen.broker.feed import Feed
 from bullpen.config import write
+from bullpen.config.redact import secrets_of
 from bullpen.engine.choices import Choices, models_in
 from bullpen.engine.hook_points import HookPoints
 from bullpen.engine.retry import Waits
@@ -86,6 +87,7 @@ from bullpen.workspace.about import About
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.commands import Commands
 from bullpen.workspace.configuration import Configuration
+from bullpen.workspace.library import Library
 from bullpen.workspace.models import Models
 from bullpen.workspace.opening import Opening, Surroundings
 from bullpen.workspace.outside import OutsideServers
@@ -198,6 +200,15 @@ class Workspace(Records):
         self._undoing = Undoing(self._tracking, store, opening.id, opening.root, tasks)
         self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
         self._choices = Choices(store, opening.id)
+        self.library = Library(
+            store,
+            opening.id,
+            opening.root,
+            chosen=self._choices,
+            undoing=self._undoing,
+            want=self._configuration.want,
+            secrets=lambda: secrets_of(self._configuration.settings),
+        )
         self._waits = Waits(store, opening.id)
         self._hook_points = HookPoints(store, opening.id, tasks)
         self._runner = Runner(
@@ -239,6 +250,7 @@ class Workspace(Records):
         await self._choices.load()
         await self._configuration.reload()
         await self._configuration.want(self._choices.providers())
+        await self._undoing.finish_rewinds()
         await self._follow_configuration()
         self._tasks.start_soon(self.upkeep.follow_files)
         self._tasks.start_soon(self._undoing.resume)
