@@ -17,7 +17,7 @@ def describe_call(call: ToolCall) -> str:
     """A tool call in one line: its name and the argument that tells most."""
     try:
         arguments = json.loads(call.input or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         arguments = {}
     told = ""
     if isinstance(arguments, dict) and arguments:
@@ -37,7 +37,7 @@ def hook_lines(result: ToolResult) -> list[str]:
     """What hooks made of a call and of its result, a line for each that did something or failed to."""
     try:
         metadata = json.loads(result.metadata or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     lines: list[str] = []
     for key in ("hook", "hook_after"):

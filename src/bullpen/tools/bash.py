@@ -145,6 +145,8 @@ def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: 
     }
     if is_background:
         metadata |= {"background": True, "shell_id": job.id}
+    else:
+        metadata |= {"exit_code": job.exit_code}
     return Outcome(content=content, metadata=metadata, is_cut=is_cut)
 
 

@@ -21,6 +21,7 @@ MAX_LINES = 2_000
 """More than anybody reads in a conversation; the rest is counted, and copied with the whole."""
 
 MAX_LINE = 20_000
+MAX_CHARACTERS = 100_000
 
 
 def drawn(body: Body, width: int, palette: Palette, *, limit: int | None, split: bool) -> Drawn:
@@ -44,14 +45,15 @@ def drawn(body: Body, width: int, palette: Palette, *, limit: int | None, split:
 
 def lines(text: str, width: int, style: Style, fill: Style, *, limit: int | None) -> Drawn:
     """Text as it is."""
-    shown, hidden = _first(text, limit)
+    text = text.rstrip("\n")
+    shown, hidden = first_lines(text, limit)
     return _cut([row for line in shown for row in strips([(line, style)], width, fill)], limit, hidden)
 
 
 def output(text: str, width: int, palette: Palette, *, limit: int | None, from_end: bool = False) -> Drawn:
     """What a program prints: the beginning of it, or while it runs the end."""
     text = text.rstrip("\n")
-    shown, hidden = _last(text, limit or MAX_LINES) if from_end else _first(text, limit)
+    shown, hidden = _last(text, limit or MAX_LINES) if from_end else first_lines(text, limit)
     rows = strips(_faint(ansi.runs("\n".join(shown), palette), palette), width, palette.text, at="anywhere")
     if from_end and limit is not None:
         return Drawn(rows[-limit:], hidden)
@@ -64,7 +66,7 @@ def _faint(runs: Iterable[Run], palette: Palette) -> list[Run]:
 
 
 def _source(text: str, path: str, first: int, width: int, palette: Palette, limit: int | None) -> Drawn:
-    shown, hidden = _first(text, limit)
+    shown, hidden = first_lines(text.rstrip("\n"), limit)
     numbers = len(str(first + len(shown))) if first else 0
     rows: list[Strip] = []
     coloured = code.coloured("\n".join(shown), code.by_path(path), palette, palette.text)
@@ -77,7 +79,7 @@ def _source(text: str, path: str, first: int, width: int, palette: Palette, limi
 
 
 def _prose(text: str, width: int, palette: Palette, limit: int | None) -> Drawn:
-    shown, hidden = _first(text, None if limit is None else limit * 3)
+    shown, hidden = first_lines(text, None if limit is None else limit * 3)
     return _cut(Markdown(width, palette, indent=0).strips("\n".join(shown)), limit, hidden)
 
 
@@ -91,14 +93,13 @@ def _listed(rows: Sequence[tuple[str, str]], width: int, palette: Palette) -> Dr
     return Drawn(found)
 
 
-def _first(text: str, limit: int | None) -> tuple[list[str], int]:
+def first_lines(text: str, limit: int | None = None) -> tuple[list[str], int]:
     """The first lines of a text, none of them endless, and how many there are behind them."""
     most = limit or MAX_LINES
-    text = text.rstrip("\n")
-    *shown, rest = text.split("\n", most) if text.count("\n") >= most else (*text.split("\n"), "")
-    hidden = rest.count("\n") + 1 if rest else 0
-    longest = MAX_LINE if limit is None else limit * 200
-    return [line if len(line) <= longest else f"{line[:longest]}…" for line in shown], hidden
+    count = text.count("\n") + 1
+    shown = text[: most * 200 if limit else MAX_CHARACTERS].split("\n")[:most]
+    longest = limit * 200 if limit else MAX_LINE
+    return [line if len(line) < longest else f"{line[:longest]}…" for line in shown], count - len(shown)
 
 
 def _last(text: str, most: int) -> tuple[list[str], int]:

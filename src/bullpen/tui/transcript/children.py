@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bullpen.present.inert import inert_line
 from bullpen.schema.message import Message
 from bullpen.tui.panel import clock
 from bullpen.tui.transcript.flow import Run
@@ -55,9 +54,8 @@ def _numbers(item: Call, scene: Scene, messages: list[Message]) -> str:
     """Cost, time, silence, and that one can go there."""
     session = scene.session(item.child)
     told: list[str] = []
-    if session is not None:
-        told += [inert_line(session.title)] if session.title else []
-        told += [f"${session.cost:.4f}"] if session.cost else []
+    if session is not None and session.cost:
+        told.append(f"${session.cost:.4f}")
     if messages and item.result is None and not item.is_over:
         told.append(clock(max(scene.now - messages[0].created_at, 0)))
         last = scene.moved_at.get(item.child)

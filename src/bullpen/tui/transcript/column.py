@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """A row of an item."""
+    """A row of an item, by their numbers."""
 
-    index: int
+    item: int
     row: int
 
 
@@ -98,7 +98,7 @@ class Column:
         """The row of a place; one below the end of its item is taken for its last."""
         if not self._heights:
             return 0
-        index = min(place.index, len(self._heights) - 1)
+        index = min(place.item, len(self._heights) - 1)
         return self.top(index) + min(place.row, max(self._heights[index] - 1, 0))
 
     def _append(self, height: int) -> None:

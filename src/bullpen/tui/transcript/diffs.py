@@ -21,6 +21,7 @@ SPLIT_FROM = 121
 MAX_LINES = 2_000
 """Nobody reads a longer one here; the rest is counted."""
 
+MAX_LINE = 2_000
 MAX_MARKED = 300
 """Longer lines are not compared word by word, nor are more pairs than this."""
 
@@ -66,7 +67,8 @@ def drawn(
 def parsed(diff: str) -> Iterator[Line]:
     """The lines of a unified diff with their numbers."""
     old = new = 0
-    for text in diff.rstrip("\n").split("\n"):
+    for line in diff.rstrip("\n").split("\n"):
+        text = line if len(line) < MAX_LINE else f"{line[:MAX_LINE]}…"
         if found := _HEADING.match(text):
             old, new = int(found[1]), int(found[2])
             yield Line("@", 0, 0, text)
@@ -169,7 +171,7 @@ def _side_by_side(
         if old is not None and lines[old].sign == "@":
             rows.append(_heading(lines[old], width, palette))
             continue
-        sides = []
+        sides: list[list[Strip]] = []
         for at, wide, is_old in ((old, left, True), (new, right, False)):
             if at is None:
                 sides.append([])

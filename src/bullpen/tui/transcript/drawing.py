@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from bullpen.present.describe import hook_lines
 from bullpen.present.inert import clock as time_of_day
-from bullpen.present.inert import inert, inert_line
+from bullpen.present.inert import inert_line
 from bullpen.schema.message import CANCELLED_BY_USER, Binary
 from bullpen.tui.panel import clock
 from bullpen.tui.transcript import bodies
@@ -52,6 +52,7 @@ THOUGHT_CHARACTERS = 4_000
 """Of a folded thought only its end is looked at."""
 
 ICONS: dict[State, str] = {"asking": "?", "done": "✓", "failed": "✗", "cancelled": "⊘"}
+EFFECTIVE = "⚑ what ran:"
 LIVE: frozenset[State] = frozenset({"pending", "running", "asking"})
 
 
@@ -111,26 +112,24 @@ def estimate(item: Item, width: int) -> int:
             return 2
 
 
-def _rows(runs: Sequence[Run], scene: Scene, *, first: str = GAP, style: Style | None = None) -> list[Strip]:
+def _rows(
+    runs: Sequence[Run], scene: Scene, *, first: str = GAP, rest: str = "", style: Style | None = None
+) -> list[Strip]:
     """Rows of text in the column of the conversation."""
     palette = scene.palette
-    head = (first, style or palette.text)
-    rest = (GAP if first.isspace() or len(first) > 2 else first, style or palette.text)
-    rows = strips(runs, min(scene.width, WIDEST), palette.text, first=[head], rest=[rest])
+    heads = [[(head, style or palette.text)] for head in (first, rest or first)]
+    rows = strips(runs, min(scene.width, WIDEST), palette.text, first=heads[0], rest=heads[1])
     return [row.adjust_cell_length(scene.width, palette.text) for row in rows]
 
 
 def _hint(hidden: int, scene: Scene, *, is_folded: bool, first: str = "    ") -> list[Strip]:
+    """How much is not shown, and how to see it."""
     if not hidden:
         return []
-    lines = f"… {hidden} more {'line' if hidden == 1 else 'lines'}"
-    how = ", space shows them" if is_folded else "; c copies all of it"
-    return strips(
-        [(lines + how, scene.palette.faint)],
-        scene.width,
-        scene.palette.text,
-        first=[(first, scene.palette.text)],
-    )
+    palette = scene.palette
+    lines = "… 1 more line" if hidden == 1 else f"… {hidden} more lines"
+    how = f", space shows {'it' if hidden == 1 else 'them'}" if is_folded else "; c copies all of it"
+    return strips([(lines + how, palette.faint)], scene.width, palette.text, first=[(first, palette.text)])
 
 
 def _prompt(item: Prompt, scene: Scene) -> list[Strip]:
@@ -185,7 +184,8 @@ def _thought(item: Thought, scene: Scene) -> list[Strip]:
         hidden = len(rows) > most or len(end) < len(words)
         rows = rows[-most:]
     else:
-        rows, hidden = strips([(words, palette.faint)], min(scene.width, WIDEST) - 4, palette.text), False
+        whole = bodies.lines(words, min(scene.width, WIDEST) - 4, palette.faint, palette.text, limit=None)
+        rows, hidden = whole.strips, False
     told += f", {count} lines, space shows all" if hidden else ""
     head = _rows([(told, palette.faint + Style(italic=True))], scene)
     return head + [_behind("  │ ", palette.faint, row, scene) for row in rows]
@@ -203,7 +203,12 @@ def _said(item: Said, scene: Scene) -> list[Strip]:
             ],
             scene,
         )
-    return rows + scene.text_of(item.key, len(GAP)).strips(item.words, is_open=item.is_open)
+    words, hidden = item.words, 0
+    if len(words) > bodies.MAX_CHARACTERS or words.count("\n") > bodies.MAX_LINES:
+        lines, hidden = bodies.first_lines(words)
+        words = "\n".join(lines)
+    rows += scene.text_of(item.key, len(GAP)).strips(words, is_open=item.is_open)
+    return rows + _hint(hidden, scene, is_folded=False, first=GAP)
 
 
 def _call(item: Call, scene: Scene) -> list[Strip]:
@@ -215,7 +220,8 @@ def _call(item: Call, scene: Scene) -> list[Strip]:
         state = "failed"
     rows: list[Strip] = []
     for line in hook_lines(item.result) if item.result else ():
-        rows += _rows([(line, palette.warn)], scene)
+        # The header is that of the call which took effect.
+        rows += [] if line.startswith(EFFECTIVE) else _rows([(line, palette.warn)], scene)
     rows += _header(item, facts, state, code, scene)
     if item.call.name in SENDS:
         for branch in tree(item, scene):
@@ -291,7 +297,9 @@ def _shell(item: Shell, scene: Scene) -> list[Strip]:
     palette = scene.palette
     is_folded = item.key not in scene.unfolded
     code = f"  exit {item.exit_code}" if item.exit_code else ""
-    rows = _rows([(item.command, palette.strong), (code, palette.bad)], scene, first="$ ", style=palette.own)
+    rows = _rows(
+        [(item.command, palette.strong), (code, palette.bad)], scene, first="$ ", rest=GAP, style=palette.own
+    )
     if item.output.strip():
         limit = bodies.FOLDED_ROWS if is_folded else None
         drawn = bodies.output(item.output, scene.width - 4, palette, limit=limit)
@@ -307,17 +315,21 @@ def _note(item: Note, scene: Scene) -> list[Strip]:
     palette = scene.palette
     style = palette.faint if item.kind == "cancelled" else palette.warn if item.kind == "cut" else palette.bad
     title = inert_line(item.title)
-    if item.kind == "cancelled":
+    tag = TAGS[item.kind]
+    if item.title == "Interrupted":
+        tag, title = "INTERRUPTED", ""
+    elif item.kind == "cancelled":
         title = "" if item.title == CANCELLED_BY_USER else title
     elif item.kind == "cut":
         title = title or "the answer was longer than the model may give; ask it to go on"
     elif item.kind == "refused":
         title = title or "the model's host withheld the answer; say it differently, or choose another model"
-    rows = _rows(
-        [(TAGS[item.kind], style + Style(bold=True)), (f"  {title}" if title else "", palette.text)], scene
-    )
+    rows = _rows([(tag, style + Style(bold=True)), (f"  {title}" if title else "", palette.text)], scene)
     if item.details:
-        rows += _rows([(inert(item.details), palette.faint)], scene)
+        told = bodies.lines(
+            item.details, min(scene.width, WIDEST) - 2, palette.faint, palette.text, limit=None
+        )
+        rows += [_behind(GAP, palette.text, row, scene) for row in told.strips]
     return rows
 
 

@@ -9,7 +9,7 @@ others, so that the ten-thousandth costs what the first did.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
@@ -302,7 +302,8 @@ class Book:
         if finish is None:
             return []
         if (note := _note_of(message.id, finish)) is not None:
-            return [note]
+            stopped = self._stopped(message) if note.kind == "cancelled" else ""
+            return [replace(note, details=stopped) if stopped else note]
         if finish.reason not in ("end_turn", "stop") or message.is_summary_message:
             return []
         begun = self._begun(message)
@@ -316,6 +317,12 @@ class Book:
                 seconds=seconds,
             )
         ]
+
+    def _stopped(self, message: Message) -> str:
+        """What a cancel has stopped, besides the answer."""
+        results = {call.name: self._results.get((message.id, call.id)) for call in message.tool_calls}
+        names = [name for name, told in results.items() if told is None or told.content in CANCELLED_CALLS]
+        return f"stopped {', '.join(names)}" if names else ""
 
     def _begun(self, message: Message) -> int:
         """When the turn of an answer began: with the last thing a person said before it."""

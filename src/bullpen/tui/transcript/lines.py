@@ -36,8 +36,10 @@ CLOCK_S = 1.0
 ROW_BITS = 20
 """A selection is kept by item and row, so that it stays where it is when something above it grows."""
 
+NOWHERE = Place(-1, 0)
 
-class Lines(ScrollView, can_focus=True):
+
+class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     """Told which items there are, it shows those that are in its window."""
 
     DEFAULT_CSS = """
@@ -68,13 +70,13 @@ class Lines(ScrollView, can_focus=True):
         """The key of the item that keys are about."""
         self.sought = ""
         """What is looked for, in small letters."""
-        self.found = Place(-1, 0)
+        self.found = NOWHERE
         """The row of an item at which it was found last."""
         self._is_still = preferences.motion == "reduced"
         self._anchor = Place(0, 0)
         self._left_at = 0
         self._is_laying_out = False
-        self._shown: list[Strip] = []
+        self._shown: list[tuple[Strip, Place]] = []
         self._welcome: list[Strip] = []
         self._ticker: Timer | None = None
 
@@ -193,8 +195,8 @@ class Lines(ScrollView, can_focus=True):
         if not self.window.items:
             return
         column = self.window.column
-        first = column.at(self.scroll_offset.y).index
-        last = column.at(self.scroll_offset.y + self._height - 1).index
+        first = column.at(self.scroll_offset.y).item
+        last = column.at(self.scroll_offset.y + self._height - 1).item
         yield from range(first, min(last + 1, len(self.window.items)))
 
     # What moves by itself
@@ -221,9 +223,9 @@ class Lines(ScrollView, can_focus=True):
 
     def _paint(self) -> None:
         """Have those rows painted that look otherwise than before."""
-        shown = [self._row(y)[0] for y in range(self._height)]
+        shown = list(self._rows())
         before = self._shown
-        moved = [y for y, strip in enumerate(shown) if y >= len(before) or strip is not before[y]]
+        moved = [y for y, (strip, _) in enumerate(shown) if y >= len(before) or strip is not before[y][0]]
         self._shown = shown
         if moved:
             self.refresh(Region(0, moved[0], self.size.width, moved[-1] - moved[0] + 1))
@@ -233,29 +235,38 @@ class Lines(ScrollView, can_focus=True):
     def _nothing(self) -> Strip:
         return blank(self.scene.width, self.scene.palette.text)
 
-    def _row(self, y: int) -> tuple[Strip, Place]:
-        """The strip in a row of the window, and what it belongs to."""
+    def _rows(self) -> Iterator[tuple[Strip, Place]]:
+        """The strips in the window from the top, and what each belongs to."""
+        left = self._height
         if not self.window.items:
-            return self._welcome[y] if y < len(self._welcome) else self._nothing, Place(-1, 0)
-        at = y + self.scroll_offset.y
-        if at >= self.window.column.total:
-            return self._nothing, Place(-1, 0)
-        place = self.window.column.at(at)
-        rows = self.window.strips(place.index)
-        return rows[place.row] if place.row < len(rows) else self._nothing, place
+            yield from ((strip, NOWHERE) for strip in self._welcome)
+            left -= len(self._welcome)
+        else:
+            index, row = self.window.column.at(self.scroll_offset.y)
+            while left > 0 and index < len(self.window.items):
+                rows = self.window.strips(index)[row : row + left]
+                yield from ((strip, Place(index, row + n)) for n, strip in enumerate(rows))
+                left -= len(rows)
+                index, row = index + 1, 0
+        yield from ((self._nothing, NOWHERE) for _ in range(left))
+
+    def _at(self, y: int) -> tuple[Strip, Place]:
+        """What is shown in a row of the window."""
+        return self._shown[y] if 0 <= y < len(self._shown) else (self._nothing, NOWHERE)
 
     def render_line(self, y: int) -> Strip:
-        strip, place = self._row(y)
-        if place.index < 0:
+        strip, place = self._at(y)
+        if place == NOWHERE:
             return strip
         strip = self._with_matches(strip, place)
-        line = place.index << ROW_BITS | place.row
+        line = place.item << ROW_BITS | place.row
         if (selection := self.text_selection) and (span := selection.get_span(line)):
             start, end = span
             end = len(strip.text.rstrip()) if end == -1 else end
             style = self.screen.get_component_rich_style("screen--selection")
             strip = marked(strip, [(start, end)], style)
-        if self.has_focus and self.window.items[place.index].key == self.cursor:
+        is_chosen = self.has_focus and self.window.items[place.item].key == self.cursor
+        if is_chosen and place.row < self.window.column[place.item] - 1:
             strip = Strip.join([Strip([Segment("▌", self.scene.palette.accent)], 1), strip.crop(1)])
         return strip.apply_offsets(0, line)
 
@@ -297,7 +308,7 @@ class Lines(ScrollView, can_focus=True):
         return "\n".join(rows).strip("\n"), "\n"
 
     def on_click(self, event: events.Click) -> None:
-        _, place = self._row(event.y)
-        if place.index >= 0:
-            item = self.window.items[place.index]
-            self.post_message(self.Chosen(item, place.row, self.window.column[place.index], event.chain))
+        _, place = self._at(event.y)
+        if place != NOWHERE:
+            item = self.window.items[place.item]
+            self.post_message(self.Chosen(item, place.row, self.window.column[place.item], event.chain))

@@ -8,10 +8,12 @@ shown as it was written.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
+from pygments.lexer import Lexer
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -34,7 +36,14 @@ FENCE_STEP = 40
 
 BULLETS = "•◦▪"
 
+MAX_SPLIT = 200_000
+"""A longer text is cut into blocks at its blank lines."""
+
+_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)]) ")
+
 _parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_splitter = MarkdownIt("commonmark", {"html": False}).enable(["table"])
+_splitter.core.ruler.enableOnly(["normalize", "block"])
 
 
 class Markdown:
@@ -44,16 +53,20 @@ class Markdown:
         self._width = width
         self._palette = palette
         self._indent = indent
+        self._was_open = False
         self._settled = ""
         self._strips: list[Strip] = []
+        self._pieces: dict[str, list[Strip]] = {}
+        """Of a fence that grows, what is coloured already."""
 
     def strips(self, text: str, *, is_open: bool = False) -> list[Strip]:
         """All rows of the text; `is_open` while more of it may come."""
         text = inert(text).strip("\n")
-        if not text.startswith(self._settled):
+        if not text.startswith(self._settled) or (self._was_open and not is_open):
+            # What was drawn in pieces while it grew is drawn as a whole in the end.
             self._settled, self._strips = "", []
-        rest = text[len(self._settled) :]
-        *whole, last = split(rest) or [""]
+        self._was_open = is_open
+        *whole, last = split(text[len(self._settled) :], by_item=is_open) or [""]
         for block in whole:
             self._strips += self._drawn(block, is_open=False)
             self._settled += block
@@ -62,22 +75,34 @@ class Markdown:
     def _drawn(self, block: str, *, is_open: bool) -> list[Strip]:
         if not block.strip():
             return []
-        drawing = _Drawing(self._width, self._palette, self._indent, is_open=is_open)
+        drawing = _Drawing(self._width, self._palette, self._indent, self._pieces if is_open else None)
         drawing.block(block)
-        gap = [blank(self._width, self._palette.text)] if self._strips else []
+        is_joined = _is_item(block) and _is_item(self._settled.rpartition("\n\n")[2])
+        gap = [blank(self._width, self._palette.text)] if self._strips and not is_joined else []
         return gap + drawing.strips
 
 
-def split(text: str) -> list[str]:
-    """The top-level blocks as they are written, in order; joined they are the text again."""
+def split(text: str, *, by_item: bool = False) -> list[str]:
+    """The top-level blocks as they are written, in order; joined they are the text again. `by_item` also cuts a list at the end before
+    its last item, which may still grow."""
     lines = text.splitlines(keepends=True)
-    if len(text) > MAX_BLOCK * 4:
+    if len(text) > MAX_SPLIT:
         return _paragraphs(lines)
-    starts = [
-        token.map[0] for token in _parser.parse(text) if token.level == 0 and token.map and token.nesting >= 0
-    ]
+    tokens = _splitter.parse(text)
+    starts = [token.map[0] for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
+    if by_item and tokens and tokens[-1].type in ("bullet_list_close", "ordered_list_close"):
+        starts += [
+            token.map[0]
+            for token in tokens
+            if token.type == "list_item_open" and token.level == 1 and token.map and token.map[0] > starts[-1]
+        ][-1:]
     bounds = [0, *starts[1:], len(lines)]
     return ["".join(lines[start:end]) for start, end in itertools.pairwise(bounds)]
+
+
+def _is_item(block: str) -> bool:
+    """Whether a text is a list that was cut."""
+    return _ITEM.match(block) is not None
 
 
 def _paragraphs(lines: Sequence[str]) -> list[str]:
@@ -94,11 +119,13 @@ def _paragraphs(lines: Sequence[str]) -> list[str]:
 class _Drawing:
     """The strips of one block. A prefix has a form for its first row and one for all others."""
 
-    def __init__(self, width: int, palette: Palette, indent: int, *, is_open: bool) -> None:
+    def __init__(
+        self, width: int, palette: Palette, indent: int, pieces: dict[str, list[Strip]] | None
+    ) -> None:
         self.strips: list[Strip] = []
         self._width = width
         self._palette = palette
-        self._is_open = is_open
+        self._pieces = pieces
         gap = (" " * indent, palette.text)
         self._prefixes: list[tuple[Run, Run]] = [(gap, gap)]
         self._depth = 0
@@ -177,14 +204,25 @@ class _Drawing:
         self._depth -= 1
 
     def _fence(self, content: str, info: str) -> None:
-        palette = self._palette
         lexer = code.by_name(info.split(maxsplit=1)[0] if info.split() else "")
-        text = content.rstrip("\n")
-        lines = text.split("\n")
-        step = FENCE_STEP if self._is_open else len(lines)
-        for start in range(0, len(lines), step):
-            for runs in code.coloured("\n".join(lines[start : start + step]), lexer, palette, palette.panel):
-                self._panel(runs)
+        lines = content.rstrip("\n").split("\n")
+        if self._pieces is None or len(self._prefixes) > 1:
+            self._coloured("\n".join(lines), lexer)
+            return
+        for start in range(0, len(lines), FENCE_STEP):
+            piece = "\n".join(lines[start : start + FENCE_STEP])
+            if piece not in self._pieces:
+                at = len(self.strips)
+                self._coloured(piece, lexer)
+                if start + FENCE_STEP >= len(lines):
+                    return
+                self._pieces[piece] = self.strips[at:]
+            else:
+                self.strips += self._pieces[piece]
+
+    def _coloured(self, text: str, lexer: Lexer | None) -> None:
+        for runs in code.coloured(text, lexer, self._palette, self._palette.panel):
+            self._panel(runs)
 
     def _panel(self, runs: Sequence[Run]) -> None:
         room = max(self._room, 8)

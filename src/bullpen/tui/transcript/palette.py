@@ -42,7 +42,9 @@ class Palette:
 
 
 def palette(base: Style, colours: Mapping[str, str]) -> Palette:
-    """The palette of a theme, on the style of a widget."""
+    """The palette of a theme, on the style of a widget. A theme that is none of ours has no colours for some of it."""
+    plain = {"faint": colours["foreground"], "added": colours["panel"], "removed": colours["panel"]}
+    colours = {**plain, **colours}
 
     def ink(name: str, *, bold: bool = False, italic: bool = False, on: str = "") -> Style:
         return base + Style(

@@ -19,7 +19,7 @@ from bullpen.tui.transcript.items import Item
 class Match(NamedTuple):
     """The so-maniest occurrence within an item."""
 
-    index: int
+    item: int
     number: int
 
 
@@ -55,8 +55,8 @@ class FindBar(Horizontal):
 
     DEFAULT_CSS = """
     FindBar { dock: bottom; height: 1; background: $panel; display: none; }
-    FindBar Input { border: none; height: 1; width: 1fr; padding: 0; background: $panel; }
-    FindBar Label { padding: 0 1; color: $faint; }
+    FindBar Input { width: 1fr; background: $panel; }
+    FindBar Label { padding: 0 1; color: $secondary; }
     """
 
     @dataclass
@@ -76,7 +76,7 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Label("find")
-        yield Input(placeholder="words, enter for the next", select_on_focus=True)
+        yield Input(placeholder="words, enter for the next", select_on_focus=True, compact=True)
         yield Label("", id="count")
 
     def open(self) -> None:

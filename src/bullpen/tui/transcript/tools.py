@@ -13,6 +13,9 @@ from bullpen.present.difference import difference
 from bullpen.present.inert import inert_line
 from bullpen.schema.message import ToolCall, ToolResult
 
+MAX_WORD = 4_000
+"""So much of an argument stands in a header, when all of it is wanted."""
+
 
 class Header(NamedTuple):
     """`main` is the argument that says most, `more` what is worth telling beside it."""
@@ -74,7 +77,8 @@ class Facts(NamedTuple):
         value = self.arguments.get(key)
         if value is None or value == "":
             return ""
-        return inert_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return inert_line(text[:MAX_WORD])
 
 
 class Shown(NamedTuple):
@@ -100,7 +104,7 @@ def header_of(call: ToolCall, facts: Facts) -> Header:
     shown = TOOLS.get(call.name)
     if shown is None:
         given = json.dumps(facts.arguments, ensure_ascii=False) if facts.arguments else ""
-        return Header(_foreign_name(call.name), inert_line(given))
+        return Header(_foreign_name(call.name), inert_line(given[:MAX_WORD]))
     main = next((word for key in shown.main if (word := facts.word(key))), "")
     more = tuple(f"{key}={word}" for key in shown.more if (word := facts.word(key)))
     if call.name == "bash" or call.name.startswith("job_"):
@@ -109,7 +113,7 @@ def header_of(call: ToolCall, facts: Facts) -> Header:
         return Header(shown.name, _progress(facts))
     if call.name == "question":
         return Header(shown.name, _asked(facts))
-    return Header(shown.name, main, more)
+    return Header(shown.name, main, more + _counts(facts))
 
 
 def body_of(call: ToolCall, facts: Facts) -> list[Body]:
@@ -143,7 +147,7 @@ def seconds_of(facts: Facts) -> float:
 def _object(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -162,7 +166,7 @@ def _foreign_body(facts: Facts) -> list[Body]:
     if content.lstrip().startswith(("{", "[")) and len(content) < 200_000:
         try:
             return [Source(json.dumps(json.loads(content), indent=2, ensure_ascii=False), "x.json", 0)]
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     if content.startswith(("--- ", "diff --git ")) and "\n@@ " in content:
         return [Difference(content, "")]
@@ -177,11 +181,21 @@ def _command_header(name: str, shown: Shown, facts: Facts, main: str, more: tupl
     return Header(shown.name, main, more)
 
 
+def _counts(facts: Facts) -> tuple[str, ...]:
+    """How many lines came and went."""
+    match facts.about:
+        case {"additions": int(added), "removals": int(removed)}:
+            return (f"+{added} −{removed}",)
+        case _:
+            return ()
+
+
 def _progress(facts: Facts) -> str:
     match facts.about:
         case {"completed": int(done), "total": int(total)}:
             started = inert_line(str(facts.about.get("just_started") or ""))
-            finished = facts.about.get("just_completed") or ()
+            ended = facts.about.get("just_completed")
+            finished = ended if isinstance(ended, list) else ()
             told = [f"{done}/{total}"]
             told += [f"done: {inert_line(', '.join(map(str, finished)))}"] if finished else []
             told += [f"now: {started}"] if started else []
@@ -197,7 +211,7 @@ def _todos(facts: Facts) -> list[Body]:
     entries = facts.about.get("todos") or facts.arguments.get("todos") or ()
     rows = tuple(
         (SIGNS.get(str(entry.get("status")), "•"), inert_line(str(entry.get("content", ""))))
-        for entry in entries
+        for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict)
     )
     return [Listed(rows)] if rows else [Plain(facts.content)]
@@ -205,7 +219,8 @@ def _todos(facts: Facts) -> list[Body]:
 
 def _asked(facts: Facts) -> str:
     asked = facts.arguments.get("questions")
-    listed = [str(each.get("question", "")) for each in asked or () if isinstance(each, dict)]
+    given = asked if isinstance(asked, list) else ()
+    listed = [str(each.get("question", "")) for each in given if isinstance(each, dict)]
     more = f" (+{len(listed) - 1} more)" if len(listed) > 1 else ""
     return inert_line(listed[0]) + more if listed else ""
 
@@ -225,8 +240,10 @@ def _answers(facts: Facts) -> list[Body]:
 
 def _printed(facts: Facts) -> list[Body]:
     output = facts.about.get("output")
-    background = facts.about.get("background")
-    return [Output(output if isinstance(output, str) and not background else facts.content)]
+    if not isinstance(output, str) or facts.about.get("background"):
+        return [Output(facts.content)]
+    # The header tells it already.
+    return [Output(output.removesuffix(f"Exit code {exit_code(facts)}"))]
 
 
 def _viewed(facts: Facts) -> list[Body]:

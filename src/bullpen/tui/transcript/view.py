@@ -28,7 +28,7 @@ from bullpen.tui.transcript.column import Place
 from bullpen.tui.transcript.copying import copied
 from bullpen.tui.transcript.items import Book, Call, Ending, Item, Note, Prompt
 from bullpen.tui.transcript.keys import KEYS
-from bullpen.tui.transcript.lines import Lines
+from bullpen.tui.transcript.lines import NOWHERE, Lines
 from bullpen.tui.transcript.palette import UNPAINTED
 from bullpen.tui.transcript.scene import Scene
 from bullpen.tui.transcript.search import FindBar, Match, matches, row_of
@@ -378,7 +378,7 @@ class Transcript(Widget):
 
     def _seek(self, words: str) -> None:
         self._lines.sought = words.lower()
-        self._lines.found = Place(-1, 0)
+        self._lines.found = NOWHERE
         self._match = 0
         self._matches = matches(self._book.items, words)
         self._lines.refresh()

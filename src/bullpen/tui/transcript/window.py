@@ -79,7 +79,7 @@ class Window:
         that has its true height: of an item that was only guessed at, the distance to its end counts."""
         if not self.items:
             return Place(0, 0)
-        index = min(anchor.index, len(self.items) - 1)
+        index = min(anchor.item, len(self.items) - 1)
         row = anchor.row
         if row and self.items[index].key not in self._measured:
             below = max(self.column[index] - row, 1)
