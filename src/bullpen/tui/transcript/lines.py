@@ -101,7 +101,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self.scene.width = max(self.scrollable_content_region.width, 20)
         self.scene.palette = palette(self.rich_style, self.app.theme_variables)
         self.scene.texts.clear()
-        self.window.forget()
+        self._anchor = self.window.redraw(self._anchor)
         self.lay_out()
         self.refresh()
 

@@ -41,6 +41,15 @@ class Window:
         self._measured.clear()
         self.column.reset(map(self._guess, self.items))
 
+    def redraw(self, anchor: Place) -> Place:
+        """Forget what was drawn, and answer where a place is then: as far down its item as it was."""
+        if not self.items or anchor.item >= len(self.items):
+            self.forget()
+            return anchor
+        before = max(self.column[anchor.item], 1)
+        self.forget()
+        return Place(anchor.item, anchor.row * len(self.strips(anchor.item)) // before)
+
     def change(self, change: Change) -> None:
         """Some items were replaced in the list."""
         changed = self.items[change.start : change.start + change.added]
