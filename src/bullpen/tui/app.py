@@ -98,10 +98,6 @@ class Terminal(App[int], inherit_bindings=False):
             self._driver.write(sequence)
             self._driver.flush()
 
-    async def action_do(self, command_id: str) -> None:
-        """A key of the main screen was pressed."""
-        await self._chat.do(command_id)
-
     async def _stay(self) -> None:
         wish = self.wish
         # What speaks HTTP takes a third of the time until the first frame; it can come after that.
