@@ -104,6 +104,11 @@ ANSWERS: list[tuple[Wire, str]] = [
     (api.PromptAccepted(run_id="r1"), '{"run_id":"r1"}'),
     (api.Dropped(dropped=()), '{"dropped":[]}'),
     (api.ShellDone(output="", exit_code=0), '{"output":"","exit_code":0}'),
+    (api.FileHit(path="src/"), '{"path":"src/"}'),
+    (
+        api.FileContent(file_path="a", file_name="a", mime_type="text/plain", content=b"a"),
+        '{"file_path":"a","file_name":"a","mime_type":"text/plain","content":"YQ=="}',
+    ),
     (api.Resolved(resolved=False), '{"resolved":false}'),
     (api.Skip(), '{"skip":false}'),
     (api.Woken(woken=True), '{"woken":true}'),

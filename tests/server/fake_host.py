@@ -16,6 +16,8 @@ from bullpen.errors import LanguageServerNotFound, WorkspaceNotFound
 from bullpen.schema import agent as nouns
 from bullpen.schema.api import (
     Dropped,
+    FileContent,
+    FileHit,
     ImportedToken,
     NewWorkspace,
     PromptAccepted,
@@ -155,6 +157,8 @@ LATER: dict[str, Any] = {
     "history": [
         HistoryItem(id="f", session_id="s1", path="/x/n", content="", version=0, created_at=1, updated_at=2)
     ],
+    "find": [FileHit(path="src/")],
+    "read": FileContent(file_path="a.py:7", file_name="a.py:7", mime_type="text/x-python", content=b"a"),
     "read_files": ["/x/n"],
     "mark_read": None,
     "last_read": nouns.ZERO_TIME,
@@ -222,7 +226,7 @@ class FakeWorkspace:
 
     def __init__(self, calls: list[Any]) -> None:
         self.answers = IMMEDIATE | LATER
-        self.outside = self.models = self.commands = self
+        self.outside = self.models = self.commands = self.browsing = self
         self.upkeep = self
         self._calls = calls
 

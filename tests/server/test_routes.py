@@ -206,6 +206,13 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         '[{"ID":"f","SessionID":"s1","Path":"/x/n","Content":"","Version":0,"CreatedAt":1,"UpdatedAt":2}]',
         ("history", "s1"),
     ),
+    (f"GET {W}/files?query=sr&limit=5", None, '[{"path":"src/"}]', ("find", "sr", 5)),
+    (
+        f"GET {W}/files/content?path=a.py&lines=7",
+        None,
+        '{"file_path":"a.py:7","file_name":"a.py:7","mime_type":"text/x-python","content":"YQ=="}',
+        ("read", "a.py", "7"),
+    ),
     (f"GET {S}/filetracker/files", None, '["/x/n"]', ("read_files", "s1")),
     (f"POST {W}/filetracker/read", {"session_id": "s1", "path": "/x"}, "", ("mark_read", "s1", "/x")),
     (f"GET {W}/filetracker/lastread?session_id=s1&path=%2Fx", None, f'"{ZERO}"', ("last_read", "s1", "/x")),

@@ -56,8 +56,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Completions(Section, frozen=True, kw_only=True):
-    max_depth: Annotated[int, Meta(ge=0), later("How deep file completion looks; 0 is no limit.")] = 0
-    max_items: Annotated[int, Meta(ge=0), later("How many files completion offers; 0 is no limit.")] = 0
+    max_depth: Annotated[int, Meta(ge=0), says("How deep file completion looks; 0 is no limit.")] = 0
+    max_items: Annotated[
+        int, Meta(ge=0), says("How many files completion offers at once; 0 is what the client asks for.")
+    ] = 0
 
 
 class Tui(Section, frozen=True, kw_only=True):

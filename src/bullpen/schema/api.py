@@ -89,6 +89,23 @@ class FileRead(Wire, frozen=True, kw_only=True):
     path: str = ""
 
 
+class FileHit(Wire, frozen=True, kw_only=True):
+    """A file or folder of the workspace, relative to it; a folder ends with a slash."""
+
+    path: str
+
+
+class FileContent(Wire, frozen=True, kw_only=True):
+    """A file as it is attached to a prompt. `file_path` has the lines behind it when only those were asked for; `truncated` says that
+    there is more than is handed out."""
+
+    file_path: str
+    file_name: str
+    mime_type: str
+    content: bytes
+    truncated: bool = False
+
+
 # Agent
 
 

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
-import io
-import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NamedTuple
+from typing import Annotated, Any
 
 import anyio
 from msgspec import Meta, Struct
 
 from bullpen.config import skills
 from bullpen.errors import ToolFailed
-from bullpen.files import texts
+from bullpen.files.sections import MAX_LINE_BYTES, Section, image_type, read_section
 from bullpen.system import files, paths
 from bullpen.system.media import image_type
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 DEFAULT_LINES = 2000
-MAX_LINE_BYTES = 2000
 MAX_SECTION_BYTES = 200 * 1024
-MAX_PASSED_BYTES = 256 * 1024 * 1024
-"""What is read over on the way to the lines that are wanted."""
 
 MAX_SKILL_BYTES = 1024 * 1024
 """A skill is read whole, so that none of its instructions are missed; this only stops an accident."""
@@ -72,9 +65,7 @@ async def view(params: ViewParams, ctx: ToolContext) -> Outcome:
     try:
         if path.suffix.lower() in IMAGE_SUFFIXES:
             return await _view_image(path, real, ctx)
-        section = await anyio.to_thread.run_sync(
-            _read_section, real, params, is_skill, abandon_on_cancel=True
-        )
+        section = await anyio.to_thread.run_sync(_read, real, params, is_skill, abandon_on_cancel=True)
     except OSError as exc:
         raise ToolFailed(await anyio.to_thread.run_sync(_explain, path, real, exc)) from exc
     await ctx.files.mark_read(path)
@@ -85,80 +76,13 @@ async def view(params: ViewParams, ctx: ToolContext) -> Outcome:
     return Outcome(content=content, metadata=metadata)
 
 
-class _Section(NamedTuple):
-    text: str
-    lines: int
-    has_more: bool
-    is_damaged: bool = False
-    """Whether bytes were left out that are no UTF-8."""
-
-
-def _read_section(real: Path, params: ViewParams, is_skill: bool) -> _Section:
+def _read(real: Path, params: ViewParams, is_skill: bool) -> Section:
     limit = params.limit or (None if is_skill else DEFAULT_LINES)
     room = MAX_SKILL_BYTES if is_skill else MAX_SECTION_BYTES
-    kept: list[bytes] = []
-    has_more = False
-    with open(files.open_file(real), "rb") as raw:
-        file = _as_utf8(raw, real)
-        lines = itertools.islice(_lines(file), params.offset, None)
-        for line in itertools.islice(lines, limit):
-            room -= len(line)
-            if room < 0:
-                has_more = True
-                break
-            kept.append(line)
-        has_more = has_more or bool(file.read(1))
-    whole = b"\n".join(kept)
-    if b"\0" in whole:
-        raise ToolFailed(f"{real} is a binary file; look at it with a program, through bash")
-    text = whole.decode("utf-8", "replace")
-    return _Section(text, len(kept), has_more, text.encode() != whole)
+    return read_section(real, offset=params.offset, limit=limit, room=room)
 
 
-def _as_utf8(file: BinaryIO, real: Path) -> BinaryIO:
-    """The file without its byte order mark; one in UTF-16 or UTF-32 says so there, and is read as text too."""
-    start = file.read(4)
-    encoding = texts.encoding_by_mark(start)
-    if encoding is None:
-        file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
-        return file
-    file.seek(0)
-    content = file.read(texts.MAX_BYTES + 1)
-    if len(content) > texts.MAX_BYTES:
-        raise ToolFailed(
-            f"{real} is too large for a text in {encoding}; look at it with a program, through bash"
-        )
-    return io.BytesIO(content.decode(encoding, "replace").removeprefix(texts.BOM).encode())
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines without their ends, each cut at the limit, however long it is. Raises `ToolFailed` far behind the beginning."""
-    passed = 0
-    while line := file.readline(MAX_LINE_BYTES + 1):
-        is_cut = len(line) > MAX_LINE_BYTES and not line.endswith(b"\n")
-        rest = line
-        passed += len(line)
-        while rest and not rest.endswith(b"\n"):
-            rest = file.readline(1 << 16)
-            passed += len(rest)
-            if passed > MAX_PASSED_BYTES:
-                break
-        yield _cut(line) if is_cut else line.rstrip(b"\r\n")
-        if passed > MAX_PASSED_BYTES:
-            raise ToolFailed(
-                f"the lines wanted lie more than {MAX_PASSED_BYTES >> 20} MiB into the file; look at it with a program, through bash"
-            )
-
-
-def _cut(line: bytes) -> bytes:
-    """Between characters, never within one."""
-    end = MAX_LINE_BYTES
-    while end > MAX_LINE_BYTES - 4 and line[end] & 0xC0 == 0x80:
-        end -= 1
-    return line[:end] + "…".encode()
-
-
-def _render(section: _Section, offset: int) -> str:
+def _render(section: Section, offset: int) -> str:
     lines = section.text.split("\n") if section.lines else []
     numbered = "\n".join(f"{number:6}|{line}" for number, line in enumerate(lines, offset + 1))
     after = offset + section.lines

@@ -10,6 +10,7 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -17,6 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from bullpen import __version__
+from bullpen.asks.deciding import Call
 from bullpen.asks.permission import Permissions, Touch
 from bullpen.asks.question import Questions
 from bullpen.broker.facts import Fact
@@ -84,6 +86,7 @@ from bullpen.system.environment import tool_environment
 from bullpen.system.jobs import Owner
 from bullpen.system.shell_safety import is_known_read
 from bullpen.workspace.about import About
+from bullpen.workspace.browsing import Browsing
 from bullpen.workspace.claims import Claims
 from bullpen.workspace.commands import Commands
 from bullpen.workspace.configuration import Configuration
@@ -97,6 +100,9 @@ from bullpen.workspace.trail import Trail
 from bullpen.workspace.upkeep import Upkeep
 
 T = TypeVar("T")
+
+NO_CALL = Call(turn=0, message_id="", mode="allow", hook_approved=False, effects=False)
+"""A person does it, not the agent."""
 
 
 class Workspace(Records):
@@ -189,6 +195,14 @@ class Workspace(Records):
             tasks=tasks,
         )
         self._jobs = self.commands.jobs
+        self.browsing = Browsing(
+            opening.root,
+            self._jobs.search,
+            guarded=(store.directory,),
+            kept=self._kept_from_reading,
+            options=lambda: self._configuration.settings.options.tui.completions,
+            tasks=tasks,
+        )
         self._tracking = Tracking(
             store,
             opening.id,
@@ -441,6 +455,11 @@ class Workspace(Records):
         if self.is_closing:
             raise WorkspaceClosing
         return await self._shell.run(session_id, body.command)
+
+    async def _kept_from_reading(self) -> Callable[[Path], bool] | None:
+        """What rules deny to the model is not attached for it either."""
+        touch = Touch(tool="view", action="read", root=self._root, directory=self._root)
+        return await self._permissions.keeps_from(touch, NO_CALL, "")
 
     # What turns changed
 

@@ -1,15 +1,31 @@
-"""Files that sessions changed, and files the agent has read."""
+"""Files of the workspace for completion and prompts, files that sessions changed, and files the agent has read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from bullpen.schema.api import FileRead
+from msgspec import Meta
+
+from bullpen.schema.api import FileContent, FileHit, FileRead
 from bullpen.schema.session import HistoryItem
 from bullpen.server.routing import get, post
 
 if TYPE_CHECKING:
     from bullpen.workspace.workspace import Workspace
+
+MostFiles = Annotated[int, Meta(ge=1, le=200)]
+
+
+@get("/v1/workspaces/{workspace_id}/files", access="watch")
+async def find_files(workspace: Workspace, query: str = "", limit: MostFiles = 20) -> list[FileHit]:
+    """Find files and folders whose path fits a few letters, the best first; hidden and ignored ones are left out."""
+    return await workspace.browsing.find(query, limit)
+
+
+@get("/v1/workspaces/{workspace_id}/files/content", access="prompt")
+async def read_file(workspace: Workspace, path: str, lines: str = "") -> FileContent:
+    """Read a file of the workspace as an attachment: text, some lines of it (`10-20`), an image, or what a folder holds."""
+    return await workspace.browsing.read(path, lines)
 
 
 @get("/v1/workspaces/{workspace_id}/sessions/{session_id}/history", access="watch")
