@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import click
 
-from bench import charts, costs, driver, engine, profile, results, sittings, targets, tools
+from bench import charts, costs, driver, engine, profile, results, sittings, targets, terminal, tools
 from bench.errors import BenchError
 from bench.progress import Progress
 from bench.sittings import Sitting
@@ -139,6 +139,12 @@ def engine_command() -> None:
 def tools_command() -> None:
     """Show what a call of each tool takes, and how long searches of a large tree take beside ripgrep alone."""
     click.echo(f"\n{tools.table(_followed(60, tools.measure))}")
+
+
+@bench.command("terminal")
+def terminal_command() -> None:
+    """Show what the screen costs: start, keys, an answer that streams, a long session; beside Textual's own."""
+    click.echo(f"\n{terminal.table(_followed(150, terminal.measure))}")
 
 
 def _followed(expected_s: float, measure: Callable[[driver.Driver, Progress], T]) -> T:

@@ -25,6 +25,11 @@ from bench.errors import BenchError
 PATIENCE_S = 300.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
+WORDS = (
+    "some words that say little about anything at all, and a few more in `code`, to fill a line or two of it. "
+    * 3
+)
+
 
 class Server:
     """This checkout's server, one workspace with a model of the driver's, and one client on its stream."""
@@ -70,6 +75,11 @@ class Server:
                 return
         raise BenchError("the server does not answer")
 
+    @property
+    def host(self) -> str:
+        """Where clients find it."""
+        return f"unix://{self._socket}"
+
     def attach(self) -> None:
         client = str(uuid4())
         opened = self.call("POST", "/workspaces", {"path": str(self.root), "yolo": True, "client_id": client})
@@ -88,6 +98,32 @@ class Server:
         if not ended.wait(PATIENCE_S):
             raise BenchError("the turn does not end")
         return time.perf_counter() - began
+
+    def long_session(self, messages: int) -> str:
+        """A session with so many messages, taken in as a document; gives back its id."""
+        now = int(time.time())
+        finish = {"type": "finish", "data": {"reason": "stop", "time": now}}
+        said = [
+            {
+                "id": f"m{number}",
+                "role": "assistant" if number % 2 else "user",
+                "session_id": "",
+                "model": "m",
+                "provider": "bench",
+                "created_at": now,
+                "updated_at": now,
+                "parts": [{"type": "text", "data": {"text": f"message {number}: {WORDS}"}}, finish],
+            }
+            for number in range(messages)
+        ]
+        document = {
+            "format": "bullpen-session",
+            "version": 1,
+            "session": {"title": "long", "created_at": now, "updated_at": now},
+            "messages": said,
+        }
+        taken: str = self.call("POST", f"{self._url}/sessions/import", document)["session"]["id"]
+        return taken
 
     def call_s(self, tool: str, arguments: str, calls: int) -> float:
         """What one of so many calls of a tool takes. The model's own time is what an answer without a call takes; a `%d` in the

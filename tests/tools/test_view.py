@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.tools.conftest import Asked, Bench
 
+from bullpen.files.sections import MAX_LINE_BYTES
 from bullpen.tools.base import PermissionDenied
-from bullpen.tools.view import DAMAGED, MAX_IMAGE_BYTES, MAX_LINE_BYTES, MAX_SECTION_BYTES
+from bullpen.tools.view import DAMAGED, MAX_IMAGE_BYTES, MAX_SECTION_BYTES
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

@@ -14,7 +14,7 @@ import click
 
 from bullpen.config.spans import seconds
 from bullpen.schema.api import Attachment
-from bullpen.system.media import media_type
+from bullpen.schema.media import media_type
 
 OnAsk = Literal["ask", "allow", "deny", "fail", "wait"]
 

@@ -91,16 +91,3 @@ def _cut(line: bytes) -> bytes:
     while end > MAX_LINE_BYTES - 4 and line[end] & 0xC0 == 0x80:
         end -= 1
     return line[:end] + "…".encode()
-
-
-def image_type(content: bytes) -> str:
-    """What the first bytes say, or nothing when that is no image that models know."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if content.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if content.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return ""

@@ -286,6 +286,8 @@ class Chat:
             return
         if text.startswith("/") and not text.startswith("//"):
             await self._commands.run(text)
+        elif text.startswith("!"):
+            tasks.start_soon(self._try, lambda: self._commands.shell(text[1:].strip()))
         elif not await self._desk.answer(text):
             tasks.start_soon(self._send, text.removeprefix("/") if text.startswith("//") else text)
 

@@ -3,41 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal
+
+from msgspec.structs import replace
 
 from bullpen.client.workspace import Room
 from bullpen.plain.desk import Desk
+from bullpen.plain.queue_commands import QueueCommands
+from bullpen.plain.session_commands import SessionCommands
 from bullpen.plain.view import View
 from bullpen.present.choosing import Choice, choices, choose_for_session, make_ready, pick
 from bullpen.present.custom import listed, prepare
 from bullpen.present.inert import inert_line
-from bullpen.present.sessions import find_session
 from bullpen.present.spending import spent_line
 from bullpen.present.trust import lines as effect_lines
 from bullpen.present.trust import summary
 from bullpen.present.undoing import done_lines, latest, preview_lines, turn_lines
-from bullpen.schema.session import Session
+from bullpen.schema.api import Skip
+from bullpen.schema.choices import ChoicesChange
 
 LISTED_TURNS = 20
+
+SUMMARY_S = 600.0
+"""A model may think long about what to keep."""
 
 HELP = """\
   text            a prompt for the agent; while it works, the prompt waits its turn
   1, 2, …         answers the ask that is shown
+  !command        run a command of your own    //text         a prompt that begins with a slash
+
   /sessions       list the sessions            /switch N      enter session N of that list
-  /new [title]    start a new session          /history       print this session from its beginning
+  /new [title]    start a new session          /rename title  give this one another name
+  /search words   find it in what was said     /everywhere    sessions of all projects; or words to find
+  /fork [title]   go on in a copy              /rewind [N]    go back to before a prompt
+  /export [file]  write this session to a file /delete N      throw one away
+  /trash          what was thrown away         /restore N     have it back
+  /history        print this session from its beginning
+
   /queue          list the waiting prompts     /drop N        take waiting prompt N back
-  /cancel         cancel the running turn      /show          print the open ask in full
+  /edit N text    let it say something else    /move N M      give it another place
   /now text       be heard at once             /after text    be heard when this turn is over
+  /cancel         cancel the running turn      /wake          ask a waiting model now
+
   /model [name]   this session's model         /default name  the model of new sessions
-  /wake           ask a waiting model now      /skip          answer a question with nothing
+  /effort level   how long it may think        /summarize     make room; /undo summary takes it back
   /changes [N]    turns that changed files; what undoing turn N would do
   /undo [N]       undo the latest turn, or N   /redo          take the last undo back
-  /pin text       keep a note in summaries     /undo summary  take the last summary back
-  /cost           what this workspace spent    /trust [yes]   what the project's files want; let them
-  /who            who is attached              /quit          leave (also Ctrl-D; the turn goes on)
+  /pin text       keep a note in summaries     /cost          what this workspace spent
+
+  /show           print the open ask in full   /skip          answer a question with nothing
+  /trust [yes]    what the project's files want; let them
+  /free on|off    allow everything, or ask     /who           who is attached
   /jobs           list the background jobs     /jobs kill ID  end one
   /commands       your own commands and skills /NAME words    use one of them
-  //text          a prompt that begins with a slash
+  /quit           leave (also Ctrl-D; the turn goes on)
   Ctrl-C cancels the running turn, twice leaves."""
 
 
@@ -48,7 +66,8 @@ class Commands:
         self._room = room
         self._view = view
         self._desk = desk
-        self._listed: list[Session] = []
+        self._sessions = SessionCommands(room, view, desk)
+        self._queue = QueueCommands(room, view)
         self._offered: list[Choice] = []
         """Until the next line, which may be a number."""
         self._seen: list[Choice] = []
@@ -56,18 +75,9 @@ class Commands:
         self._seen_trust = ""
         self._all: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
-            "sessions": self._sessions,
-            "switch": self._switch,
-            "new": self._new,
             "history": self._history,
-            "queue": self._queue,
-            "drop": self._drop,
-            "cancel": self.cancel,
             "show": self._show,
             "skip": self._skip,
-            "now": self._now,
-            "after": self._after,
-            "wake": self._wake,
             "pin": self._pin,
             "changes": self._changes,
             "undo": self._undo,
@@ -79,6 +89,11 @@ class Commands:
             "jobs": self._jobs,
             "trust": self._trust,
             "commands": self._commands,
+            "summarize": self._summarize,
+            "effort": self._effort,
+            "free": self._free,
+            **self._sessions.all,
+            **self._queue.all,
         }
 
     async def run(self, line: str) -> None:
@@ -96,6 +111,14 @@ class Commands:
             return
         self._view.expect(prepared.text)
         await self._room.prompt(prepared.text, attachments=prepared.attachments)
+
+    async def cancel(self) -> None:
+        """Cancel the running turn and what waits behind it."""
+        await self._queue.cancel()
+
+    async def shell(self, command: str) -> None:
+        """Run a person's own command."""
+        await self._queue.shell(command)
 
     async def _commands(self, _rest: str) -> None:
         self._view.block(
@@ -159,69 +182,31 @@ class Commands:
         await make_ready(self._room, choice)
         self._view.note(f"model: {inert_line(choice.name)}, for every session that chose none")
 
-    # Sessions
-
-    async def _sessions(self, _rest: str) -> None:
-        self._listed = self._room.sessions
-        rows = [f"  {number:>2} {self._describe(session)}" for number, session in enumerate(self._listed, 1)]
-        self._view.block("\n".join(rows) or "  no sessions yet: the first prompt starts one")
-
-    def _describe(self, session: Session) -> str:
-        marks = [
-            "here" if session.id == self._room.current_session else "",
-            "busy" if session.is_busy else "",
-            f"{session.attached_clients} in it" if session.attached_clients else "",
-        ]
-        told = ", ".join(mark for mark in marks if mark)
-        return f"{inert_line(session.title) or 'untitled'}  {session.id[:8]}  {told}".rstrip()
-
-    async def _switch(self, wanted: str) -> None:
-        listed = self._listed or self._room.sessions
-        if wanted.isdecimal() and 1 <= int(wanted) <= len(listed):
-            session = listed[int(wanted) - 1]
-        elif wanted and not wanted.isdecimal():
-            session = find_session(self._room, wanted)
-        else:
-            self._view.note("which one? /sessions numbers them")
+    async def _effort(self, level: str) -> None:
+        session = self._sessions.here()
+        if session is None:
             return
-        await self._view.enter(session)
-        self._desk.show(again=True)
+        chosen = (await self._room.choices(session.id)).large or (await self._room.agent()).model_cfg
+        if not level:
+            now = chosen.reasoning_effort or "as the model likes"
+            self._view.note(f"effort: {inert_line(now)}; /effort high changes it")
+            return
+        wanted = replace(chosen, reasoning_effort=level)
+        await self._room.choose(session.id, ChoicesChange(large=wanted))
+        self._view.note(f"effort: {inert_line(level)}, for this session")
 
-    async def _new(self, title: str) -> None:
-        session = await self._room.new_session(title or "New Session")
-        self._view.start_over()
-        self._view.block(f"— new session {session.id[:8]} —")
+    # The conversation
+
+    async def _summarize(self, _rest: str) -> None:
+        if session := self._sessions.here():
+            await self._room.call(
+                "POST", f"/agent/sessions/{session.id}/summarize", timeout_s=SUMMARY_S, once=True
+            )
+            self._view.note("summarised; /undo summary takes it back")
 
     async def _history(self, _rest: str) -> None:
         self._view.start_over()
         self._view.show_all()
-
-    # Turns and prompts
-
-    async def cancel(self, _rest: str = "") -> None:
-        """Cancel the running turn and what waits behind it."""
-        if not self._room.current_session:
-            self._view.note("nothing is running")
-            return
-        for text in await self._room.cancel():
-            self._view.note(f"dropped: {inert_line(text)}")
-
-    async def _now(self, text: str) -> None:
-        await self._send(text, "now")
-
-    async def _after(self, text: str) -> None:
-        await self._send(text, "after")
-
-    async def _send(self, text: str, when: Literal["now", "after"]) -> None:
-        if not text:
-            self._view.note(f"what is to be said? /{when} and the words")
-            return
-        self._view.expect(text)
-        await self._room.prompt(text, when=when)
-
-    async def _wake(self, _rest: str) -> None:
-        if not self._room.current_session or not await self._room.wake():
-            self._view.note("nothing waits for a model")
 
     async def _pin(self, text: str) -> None:
         if not text or not self._room.current_session:
@@ -233,7 +218,7 @@ class Commands:
     # Files
 
     async def _changes(self, wanted: str) -> None:
-        session = self._here()
+        session = self._sessions.here()
         if session is None:
             return
         if wanted.isdecimal():
@@ -243,7 +228,7 @@ class Commands:
             self._view.block("\n".join(turn_lines(await self._room.changes(session.id, limit=LISTED_TURNS))))
 
     async def _undo(self, wanted: str) -> None:
-        session = self._here()
+        session = self._sessions.here()
         if session is None:
             return
         if wanted == "summary":
@@ -257,16 +242,10 @@ class Commands:
             self._tell(done_lines(done, verb="undid", back="/redo takes it back"))
 
     async def _redo(self, _rest: str) -> None:
-        session = self._here()
+        session = self._sessions.here()
         if session is not None:
             done = await self._room.redo(session=session.id)
             self._tell(done_lines(done, verb="redid", back=f"/undo {done.turn} takes it back"))
-
-    def _here(self) -> Session | None:
-        session = self._room.session(self._room.current_session)
-        if session is None:
-            self._view.note("there is no session yet")
-        return session
 
     def _tell(self, lines: Iterable[str]) -> None:
         first, *rest = lines
@@ -276,21 +255,6 @@ class Commands:
         rows = await self._room.spending("model")
         told = [f"  {inert_line(row.key)}  {spent_line(row)}" for row in rows]
         self._view.block("\n".join(told) or "  nothing was spent yet")
-
-    async def _queue(self, _rest: str) -> None:
-        waiting = await self._room.queue() if self._room.current_session else []
-        rows = [
-            f"  {number:>2} {inert_line(p.text)}" + (f"  ({inert_line(p.author)})" if p.author else "")
-            for number, p in enumerate(waiting, 1)
-        ]
-        self._view.block("\n".join(rows) or "  nothing waits")
-
-    async def _drop(self, wanted: str) -> None:
-        waiting = await self._room.queue() if self._room.current_session else []
-        if not wanted.isdecimal() or not 1 <= int(wanted) <= len(waiting):
-            self._view.note("which one? /queue numbers them")
-            return
-        await self._room.withdraw(waiting[int(wanted) - 1].seq)
 
     # Asks and people
 
@@ -322,6 +286,16 @@ class Commands:
             for job in await self._room.jobs()
         ]
         self._view.block("\n".join(rows) or "  no background jobs")
+
+    async def _free(self, wanted: str) -> None:
+        """Everything is allowed without asking, for everybody in this workspace; or not any more."""
+        if wanted not in ("on", "off"):
+            self._view.note(
+                "/free on allows everything without asking, for everybody here; /free off asks again"
+            )
+            return
+        await self._room.call("POST", "/permissions/skip", Skip(skip=wanted == "on"))
+        self._view.note("everything is allowed from now on" if wanted == "on" else "asked again from now on")
 
     async def _trust(self, wanted: str) -> None:
         """Show what waits for trust; `yes` trusts exactly what was shown last, all or single items, `no` takes trust back."""

@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 
 from bullpen.config import skills
 from bullpen.errors import ToolFailed
-from bullpen.files.sections import MAX_LINE_BYTES, Section, image_type, read_section
+from bullpen.files.sections import MAX_LINE_BYTES, Section, read_section
+from bullpen.schema.media import image_type
 from bullpen.system import files, paths
-from bullpen.system.media import image_type
 from bullpen.tools.base import Outcome, Reach, ToolContext, tool
 
 DEFAULT_LINES = 2000

@@ -22,8 +22,9 @@ from bullpen.config.shape import Completions
 from bullpen.errors import BadRequest, ToolFailed
 from bullpen.files import finding
 from bullpen.files.finding import Name
-from bullpen.files.sections import image_type, read_section
+from bullpen.files.sections import read_section
 from bullpen.schema.api import FileContent, FileHit
+from bullpen.schema.media import image_type
 from bullpen.system import files, paths
 from bullpen.system.ignore import CLUTTER, IGNORE_FILES
 from bullpen.system.ripgrep import Findings

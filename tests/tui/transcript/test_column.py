@@ -27,7 +27,7 @@ def test_every_row_belongs_to_the_item_that_stands_there(plain: list[int]) -> No
 def test_changes_leave_it_as_if_it_were_made_anew(plain: list[int], data: st.DataObject) -> None:
     column = Column(plain)
     for _ in range(data.draw(st.integers(1, 6))):
-        if plain and data.draw(st.booleans()):
+        if data.draw(st.booleans()) and plain:
             n = data.draw(st.integers(0, len(plain) - 1))
             plain[n] = data.draw(st.integers(0, 40))
             column.set(n, plain[n])

@@ -62,7 +62,8 @@ STEPS = st.lists(
 @given(STEPS)
 def test_taking_messages_one_by_one_is_as_good_as_loading_them(steps: list[tuple[int, str]]) -> None:
     """Whatever order they move in, the items are those that a fresh look gives."""
-    book, known = Book(), {}
+    book = Book()
+    known: dict[str, Message] = {}
     shown: list[object] = []
     for number, what in steps:
         name = f"m{number}"

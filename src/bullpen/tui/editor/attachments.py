@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from bullpen.errors import BadRequest
 from bullpen.present.inert import inert
 from bullpen.schema.api import Attachment
+from bullpen.schema.media import image_type
 
 LONG_LINES = 10
 LONG_COLUMNS = 1000
@@ -117,14 +117,3 @@ def image_chip(name: str, content: bytes) -> Chip:
     return Chip(
         "image", name, Attachment(file_path=name, file_name=name, mime_type=mime_type, content=content)
     )
-
-
-_MAGIC = re.compile(
-    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF.{4}WEBP)", re.DOTALL
-)
-
-
-def image_type(content: bytes) -> str:
-    """What the first bytes say, or nothing when that is no image."""
-    found = _MAGIC.match(content)
-    return f"image/{found.lastgroup}" if found else ""

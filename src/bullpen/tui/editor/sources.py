@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bullpen.client.files import find_files, read_attachment
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.schema.agent import McpResource
 from bullpen.schema.api import Attachment, McpReadResource
 from bullpen.tui.editor.mentions import Mention
 from bullpen.tui.editor.popup import ROWS, Choice
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 async def find(room: Room, query: str) -> list[Choice]:
