@@ -21,6 +21,7 @@ COMMANDS = {
     "changes": "List the turns that changed files.",
     "config": "Show, change and check the configuration.",
     "doctor": "Check this installation and say what to mend.",
+    "import": "Take in the sessions of another tool.",
     "jobs": "List, follow and end the agents' background jobs.",
     "login": "Keep a provider's key, or log in to GitHub Copilot.",
     "logout": "Forget a provider's key or login.",
@@ -33,6 +34,7 @@ COMMANDS = {
     "redo": "Take the last undo back.",
     "run": "Send one prompt and print the answer.",
     "schema": "Print the JSON Schema of the config file, or of run --json.",
+    "session": "List, read, search, fork, move and delete sessions.",
     "server": "Run the server in the foreground.",
     "stats": "Show what models cost, by day, model, person and more.",
     "stop": "Stop the server.",
@@ -40,6 +42,11 @@ COMMANDS = {
     "undo": "Take back what a turn changed in the files.",
 }
 """Every sub-command with its line in the help, so that the help needs to import none of them."""
+
+ALIASES = {"sessions": "session", "s": "session"}
+
+MODULES = {"import": "importing"}
+"""Where a command's module has another name than the command."""
 
 
 CLOSED_PIPE = 128 + 13
@@ -57,9 +64,10 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"bullpen.cli.{cmd_name}")
+        module = importlib.import_module(f"bullpen.cli.{MODULES.get(name, name)}")
         command: click.Command = module.command
         return command
 

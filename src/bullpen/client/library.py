@@ -10,14 +10,12 @@ from urllib.parse import quote
 
 from bullpen.client.http import Answer
 from bullpen.client.link import Link, was_not_sent
+from bullpen.client.shelf import Shelf
 from bullpen.schema.library import (
     Fork,
-    KnownHit,
-    KnownSession,
     RewindPreview,
     RewindRequest,
     Rewound,
-    SessionState,
     TrashedSession,
 )
 from bullpen.schema.session import SearchHit, Session
@@ -33,18 +31,10 @@ class Library:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def everywhere(
-        self, *, state: SessionState | None = None, limit: int = 50, before: str = ""
-    ) -> list[KnownSession]:
-        """The sessions of all workspaces that the server keeps, the one used last first."""
-        params = {"state": state or "", "limit": str(limit), "before": before}
-        return await self._link.server.get("/sessions", list[KnownSession], params=params)
-
-    async def search_everywhere(self, words: str, *, limit: int = 20) -> list[KnownHit]:
-        """The messages of all workspaces that hold all these words, best first."""
-        return await self._link.server.get(
-            "/search", list[KnownHit], params={"q": words, "limit": str(limit)}
-        )
+    @property
+    def everywhere(self) -> Shelf:
+        """The sessions of all workspaces that the server keeps."""
+        return Shelf(self._link.server)
 
     async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
         """Those of this workspace."""

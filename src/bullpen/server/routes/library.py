@@ -31,16 +31,29 @@ ALL_OF_IT = Fork()
 
 @get("/v1/sessions", access="watch")
 async def list_all_sessions(
-    host: Host, state: str = "", limit: Limit = 50, before: str = ""
+    host: Host, state: str = "", limit: Limit = 50, before: str = "", path: str = "", title: str = ""
 ) -> list[KnownSession]:
-    """List the sessions of all workspaces that this server keeps, the one used last first: those in a `state`, those after the session `before`."""
-    return await host.shelves.sessions(state=state, before=before, limit=limit)
+    """List the sessions of all workspaces that this server keeps, the one used last first: those in a `state`, of the workspace at a `path`,
+    with a word in their `title`, after the session `before`."""
+    return await host.shelves.sessions(state=state, before=before, limit=limit, path=path, title=title)
+
+
+@get("/v1/sessions/{session_id}/export", access="watch")
+async def export_any_session(host: Host, session_id: str) -> SessionDocument:
+    """Hand out a session of any workspace as one document, also when the workspace is not open."""
+    return await host.shelves.export(session_id)
 
 
 @get("/v1/search", access="watch")
-async def search_everywhere(host: Host, q: str, limit: Limit = 20) -> list[KnownHit]:
-    """Find messages of all workspaces that hold the given words."""
-    return await host.shelves.search(q, limit)
+async def search_everywhere(host: Host, q: str, limit: Limit = 20, path: str = "") -> list[KnownHit]:
+    """Find messages of all workspaces, or of the one at a `path`, that hold the given words."""
+    return await host.shelves.search(q, limit, path=path)
+
+
+@get("/v1/trash", access="watch")
+async def list_trash_at(host: Host, path: str) -> list[TrashedSession]:
+    """List what is in the trash of the workspace at a path, also when it is not open."""
+    return await host.shelves.trash(path)
 
 
 @post("/v1/workspaces/{workspace_id}/sessions/{session_id}/fork", access="prompt")
