@@ -118,6 +118,27 @@ async def test_the_doctor_finds_nothing_to_mend_in_a_fresh_home(bullpen: Command
     assert "run 'bullpen' and choose one" in done.stdout
 
 
+async def test_the_doctor_looks_for_configured_programs(bullpen: Command) -> None:
+    """And starts none of them."""
+    (bullpen.cwd.parent / ".config" / "bullpen").mkdir(parents=True)
+    config = {
+        "lsp": {"gone": {"command": "no-such-server"}, "off": {"command": "x", "disabled": True}},
+        "mcp": {"gone": {"command": "no-such-tool"}, "here": {"command": "touch", "args": ["canary"]}},
+    }
+    (bullpen.cwd.parent / ".config" / "bullpen" / "bullpen.json").write_text(json.dumps(config))
+    done = await bullpen("doctor", "--json", NO_COLOR="1")
+    found = {(f["check"], f["status"], f["detail"].split()[0].strip(":")) for f in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert {
+        ("lsp", "fail", "gone"),
+        ("lsp", "ok", "off"),
+        ("mcp", "fail", "gone"),
+        ("mcp", "ok", "here"),
+    } <= found
+    assert ("colours", "ok", "none") in found
+    assert not (bullpen.cwd / "canary").exists()
+
+
 async def test_the_doctor_says_what_is_wrong_and_what_to_do(bullpen: Command) -> None:
     """A broken config file, and settings that wait for trust."""
     (bullpen.cwd.parent / ".config" / "bullpen").mkdir(parents=True)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,17 @@ class Place:
         path = self.project / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return name
+
+
+class Page(HTMLParser):
+    """Which elements a page has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +231,25 @@ def test_a_run_is_left_alone_and_found_again(place: Place) -> None:
     assert (still["reason"], still["run_id"]) == ("timeout", run)
     ended = place.run("--detach", "hello").stdout.decode().split()[1]
     assert place.run("--attach", ended).stdout == b"Hello to you.\n"
+
+
+def test_what_was_spent_is_shown_on_a_page_of_its_own(place: Place) -> None:
+    """Nothing of it comes from elsewhere, and no name in it is markup."""
+    place.result("hello")
+    done = subprocess.run(
+        [*BULLPEN, "stats", "--html", "-"],
+        capture_output=True,
+        text=True,
+        env=place.env,
+        cwd=place.project,
+        check=True,
+    )
+    seen = Page()
+    seen.feed(done.stdout)
+    assert {"svg", "rect", "table"} <= seen.tags
+    assert not {"script", "link", "img", "iframe"} & seen.tags
+    assert "http" not in done.stdout
+    assert "play/m" in done.stdout
 
 
 def test_sigterm_cancels_like_ctrl_c(place: Place) -> None:

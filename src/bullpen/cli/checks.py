@@ -10,35 +10,21 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from bullpen import __version__
+from bullpen.cli import checks_around
 from bullpen.cli.calls import get
+from bullpen.cli.checks_around import SMALLEST_SPACE_BYTES
+from bullpen.cli.findings import Finding
 from bullpen.client.locate import token_path
 from bullpen.client.process import server_pid
 from bullpen.errors import BullpenError, ServerUnreachable, Unauthorized
 from bullpen.system.address import Address, UnixAddress
 
-Status = Literal["ok", "warn", "fail"]
-
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 51, 3)
 """Earlier ones can damage a database in rare cases."""
-
-SMALLEST_SPACE_BYTES = 200 * 1024 * 1024
-"""A session with pictures takes some tens of megabytes, and a full disk stops every turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `advice` says what to do when it is not well."""
-
-    check: str
-    status: Status
-    detail: str
-    advice: str = ""
 
 
 def all_checks(root: Path, address: Address) -> list[Finding]:
@@ -48,11 +34,12 @@ def all_checks(root: Path, address: Address) -> list[Finding]:
         ("libraries", _libraries),
         ("sqlite", _sqlite),
         ("programs", _programs),
-        ("terminal", _terminal),
+        ("terminal", checks_around.terminal),
         ("socket", lambda: _socket(address)),
         ("data", _data),
         ("token", _token),
         ("server", lambda: _server(address)),
+        ("disk", lambda: checks_around.disk(root)),
         ("config", lambda: _config(root)),
     ]
     findings: list[Finding] = []
@@ -121,16 +108,6 @@ def _programs() -> Iterator[Finding]:
             yield Finding("programs", "ok", name)
         else:
             yield Finding("programs", "warn", f"{name} was not found: {why}", f"install {name}")
-
-
-def _terminal() -> Iterator[Finding]:
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    if encoding == "utf8":
-        yield Finding("terminal", "ok", "UTF-8")
-    else:
-        yield Finding(
-            "terminal", "warn", f"prints {encoding or 'unknown'}", "set LANG=C.UTF-8 to see all characters"
-        )
 
 
 def _socket(address: Address) -> Iterator[Finding]:
@@ -237,6 +214,8 @@ def _config(root: Path) -> Iterator[Finding]:
         )
     else:
         yield Finding("trust", "ok", "nothing in this project waits for trust")
+    yield from checks_around.language_servers(root, settings)
+    yield from checks_around.tool_servers(root, settings)
     yield from _models(settings.large is not None, sorted(settings.providers), settings.keys_found)
 
 

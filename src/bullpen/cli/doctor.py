@@ -17,7 +17,8 @@ MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 @host_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(path: str, host: str | None, as_json: bool) -> int:
-    """Check Python, libraries, directories, the server, and the configuration for PATH (default: here).
+    """Check Python, libraries, the terminal, directories, disks, the server, and the configuration for PATH (default: here) with
+    its language servers and tool servers.
 
     Nothing is changed and no server is started. Exit status 1 when something fails.
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "jobs": "List, follow and end the agents' background jobs.",
     "login": "Keep a provider's key, or log in to GitHub Copilot.",
     "logout": "Forget a provider's key or login.",
+    "logs": "Show and follow the server's log.",
     "lsp": "Show, start and stop language servers; list those that are known.",
     "mcp": "Show tool servers (MCP), log in to them, accept what they changed.",
     "models": "List models, prices and favourites; update the catalogue.",

@@ -34,6 +34,7 @@ from bullpen.system import failpoints
 from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path, parse_host
 from bullpen.system.clock import SystemClock
 from bullpen.system.journal import Journal, one_line
+from bullpen.system.logfile import LogFile, log_path
 from bullpen.system.processes import Processes
 from bullpen.system.tally import Tally
 from bullpen.system.watch import Watcher
@@ -92,6 +93,7 @@ async def _main(options: ServerOptions, env: Mapping[str, str], journal: Journal
         sockets = _bind(options, env, stack)
         lock = DataLock(data_dir)
         stack.callback(lock.release)
+        _log_to_file(data_dir)
         has_tcp = any(s.family != socket.AF_UNIX for s in sockets)
         token = load_or_create_token(data_dir / "token") if has_tcp else None
         tally = Tally()
@@ -238,6 +240,14 @@ def _log_to_stderr(journal: Journal, *, debug: bool) -> None:
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler, journal], level=logging.WARNING)
     logging.getLogger("bullpen").setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+def _log_to_file(data_dir: Path) -> None:
+    """For whoever looks later; only the server that owns the directory writes there."""
+    try:
+        logging.getLogger().addHandler(LogFile(log_path(data_dir)))
+    except OSError as exc:
+        log.warning("there is no log on disk: %s", exc)
 
 
 class OneLine(logging.Formatter):

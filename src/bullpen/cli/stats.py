@@ -10,9 +10,10 @@ from bullpen.cli.options import directory_of, host_option
 from bullpen.present.spending import spent_line
 
 if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
     from bullpen.schema.agent import SpentRow
 
-GROUPS = ("day", "session", "turn", "model", "person", "client", "agent", "tool", "purpose")
+GROUPS = ("day", "hour", "session", "turn", "model", "person", "client", "agent", "tool", "purpose")
 DAY_S = 86_400
 
 
@@ -23,8 +24,11 @@ DAY_S = 86_400
 )
 @click.option("--days", type=click.IntRange(min=1), help="Only the last so many days. [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@click.option("--html", metavar="FILE", help="Write a page with plots instead; - is stdout.")
 @host_option
-def command(directory: str, by: str, days: int | None, as_json: bool, host: str | None) -> int:
+def command(
+    directory: str, by: str, days: int | None, as_json: bool, html: str | None, host: str | None
+) -> int:
     """Show what model calls cost in the workspace of a directory: tokens, dollars, and how many calls.
 
     Counts that a vendor did not give are estimated, and marked with ~.
@@ -34,6 +38,7 @@ def command(directory: str, by: str, days: int | None, as_json: bool, host: str 
       bullpen stats                     by model, for the current directory
       bullpen stats --by day --days 7   the last week, day by day
       bullpen stats --by person --json  for a script
+      bullpen stats --html costs.html   by day, hour, model and person, to look at in a browser
     """
     import time
 
@@ -41,16 +46,50 @@ def command(directory: str, by: str, days: int | None, as_json: bool, host: str 
     from bullpen.client.workspace import attach
     from bullpen.schema.wire import encode
 
+    if html is not None and as_json:
+        raise click.UsageError("--html and --json exclude each other")
     since = int(time.time()) - days * DAY_S if days else 0
 
     async def main() -> int:
         async with attach(str(directory_of(directory)), host=host) as room:
+            if html is not None:
+                return _write(html, await _page(room, since))
             group: Any = by
             rows = await room.spending(group, since)
         click.echo(encode(rows).decode() if as_json else "\n".join(table(rows, by)))
         return 0
 
     return run_async(main)
+
+
+async def _page(room: Room, since: int) -> str:
+    import time
+
+    from bullpen.cli.stats_page import Spending, page
+
+    spent = Spending(
+        workspace=room.workspace.path,
+        days=await room.spending("day", since),
+        hours=await room.spending("hour", since),
+        models=await room.spending("model", since),
+        tools=await room.spending("tool", since),
+        people=await room.spending("person", since),
+        sessions=len(await room.spending("session", since)),
+    )
+    return page(spent, time.time())
+
+
+def _write(path: str, text: str) -> int:
+    if path == "-":
+        click.echo(text, nl=False)
+        return 0
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as exc:
+        raise click.ClickException(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    click.echo(f"written to {path}", err=True)
+    return 0
 
 
 def table(rows: list[SpentRow], by: str) -> list[str]:
@@ -70,6 +109,8 @@ def _name(key: str, by: str) -> str:
 
     if by == "day":
         return time.strftime("%Y-%m-%d", time.gmtime(int(key) * DAY_S))
+    if by == "hour":
+        return time.strftime("%Y-%m-%d %H:00", time.localtime(int(key) * 3600))
     if by == "session":
         key = key[:8]
     return inert_line(key) or {"tool": "(no sub-agent)", "person": "(nobody)"}.get(by, "(none)")

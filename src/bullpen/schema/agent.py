@@ -87,7 +87,7 @@ class CatalogueProvider(Wire, frozen=True, kw_only=True):
     """What has to be done before it can be used; empty when nothing has to."""
 
 
-Group = Literal["day", "session", "turn", "model", "person", "client", "agent", "tool", "purpose"]
+Group = Literal["day", "hour", "session", "turn", "model", "person", "client", "agent", "tool", "purpose"]
 
 
 class SpentRow(Wire, frozen=True, kw_only=True, omit_defaults=False):

@@ -27,6 +27,7 @@ _DEAREST = f"{_SINCE} ORDER BY 7 DESC, 2 DESC"
 
 _GROUPED: dict[Group, str] = {
     "day": f"SELECT CAST(at / 86400 AS BIGINT), {_SUMS} {_SINCE} ORDER BY 1",
+    "hour": f"SELECT CAST(at / 3600 AS BIGINT), {_SUMS} {_SINCE} ORDER BY 1",
     "session": f"SELECT root, {_SUMS} {_DEAREST}",
     "turn": f"SELECT turn, {_SUMS} {_DEAREST}",
     "model": f"SELECT provider || '/' || model, {_SUMS} {_DEAREST}",
