@@ -2,8 +2,10 @@
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -11,15 +13,59 @@ from tests.cli.conftest import Command
 from tests.client.standin import StandIn, session
 
 from bullpen import __version__
-from bullpen.cli.main import COMMANDS
+from bullpen.cli.main import COMMANDS, cli, run
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-async def test_every_command_explains_itself_with_examples(bullpen: Command, name: str) -> None:
-    done = await bullpen(name, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Examples:" in done.stdout
-    assert f"bullpen {name}" in done.stdout
+def all_commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        yield (*path, name)
+        found = group.get_command(ctx, name)
+        if isinstance(found, click.Group):
+            yield from all_commands(found, (*path, name))
+
+
+LISTINGS = [
+    *(
+        ("changes",),
+        ("config", "check"),
+        ("config", "get"),
+        ("config", "show"),
+        ("doctor",),
+        ("jobs", "list"),
+        ("logs",),
+    ),
+    *(
+        ("lsp", "known"),
+        ("lsp", "list"),
+        ("mcp", "list"),
+        ("models", "favorite"),
+        ("models", "list"),
+        ("permissions", "list"),
+    ),
+    *(("permissions", "explain"), ("providers",), ("ps",), ("run",), ("stats",), ("trust",)),
+]
+"""What a script might read."""
+
+
+def test_every_command_explains_itself_and_refuses_what_it_does_not_know(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By help with examples, and by one line with a hint; one that lists something can say it in JSON."""
+    for path in all_commands():
+        assert run([*path, "--help"]) == 0, path
+        told = capsys.readouterr()
+        assert ("Examples:" in told.out, f"bullpen {' '.join(path)}" in told.out, told.err) == (
+            True,
+            True,
+            "",
+        ), path
+        assert ("--json" in told.out) or path not in LISTINGS, path
+        assert run([*path, "--no-such-option"]) == 2, path
+        told = capsys.readouterr()
+        assert (told.out, told.err.count("\n")) == ("", 1), path
+        assert f"'bullpen {' '.join(path)}" in told.err, path
+        assert told.err.endswith(" --help' shows how\n"), path
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -157,3 +203,42 @@ async def test_a_group_without_a_command_shows_its_help(bullpen: Command) -> Non
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: bullpen lsp")
     assert "Examples:" in done.stderr
+
+
+async def test_a_shell_completes_commands_options_models_and_sessions(
+    bullpen: Command, server: StandIn
+) -> None:
+    """From what is at hand; whatever is not there is not offered, and says nothing."""
+    server.is_open = True
+    server.sessions["s1"] = session("s1-long", "Paint\x1b[2J it")
+    place = {"id": "w1", "path": str(bullpen.cwd), "config": {}}
+    server.answers["GET /workspaces"] = [(200, [place])]
+    (bullpen.cwd.parent / ".config" / "bullpen").mkdir(parents=True)
+    config = {"providers": {"play": {"type": "scripted", "models": [{"id": "m"}]}}}
+    (bullpen.cwd.parent / ".config" / "bullpen" / "bullpen.json").write_text(json.dumps(config))
+
+    async def offered(*words: str, **env: str) -> list[str]:
+        asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), **env}
+        done = await bullpen(_BULLPEN_COMPLETE="bash_complete", **asked)
+        assert (done.returncode, done.stderr) == (0, "")
+        return [line.partition(",")[2] for line in done.stdout.split()]
+
+    assert await offered("bullpen", "comp") == ["completion"]
+    assert "--output-schema" in await offered("bullpen", "run", "--out")
+    assert await offered("bullpen", "run", "-m", "play/") == ["play/m"]
+    assert await offered("bullpen", "run", "-s", "s1", BULLPEN_HOST=server.host) == ["s1-long"]
+    assert await offered("bullpen", "run", "-s", "s1") == []
+    script = await bullpen("completion", "zsh")
+    assert (script.returncode, script.stdout.startswith("#compdef bullpen")) == (0, True)
+
+
+async def test_the_manual_page_has_every_command(bullpen: Command) -> None:
+    page = (await bullpen("man")).stdout
+    assert page.startswith(".TH BULLPEN 1")
+    for path in all_commands():
+        assert f".SS bullpen {' '.join(path)}".replace("-", "\\-") in page, path
+    if shutil.which("groff"):
+        checked = subprocess.run(
+            ["groff", "-man", "-Tascii", "-ww", "-z"], input=page, capture_output=True, text=True, check=True
+        )
+        assert checked.stderr == ""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bullpen.cli import completing
+
 if TYPE_CHECKING:
     from bullpen.config.settings import ProviderSettings
     from bullpen.providers.http import ModelClient
@@ -23,7 +25,7 @@ KEY_BYTES = 16 * 1024
 
 
 @click.command("login", short_help="Keep a provider's key, or log in to GitHub Copilot.")
-@click.argument("provider")
+@click.argument("provider", shell_complete=completing.providers)
 @click.option("--host", metavar="HOST", default="github.com", help="copilot: the GitHub of an enterprise.")
 def command(provider: str, host: str) -> int:
     """Ask for the key of PROVIDER, test it, and keep it in your data directory, for all workspaces.

@@ -6,9 +6,11 @@ import os
 
 import click
 
+from bullpen.cli import completing
+
 
 @click.command("logout", short_help="Forget a provider's key or login.")
-@click.argument("provider")
+@click.argument("provider", shell_complete=completing.providers)
 def command(provider: str) -> int:
     """Forget the key or login that `bullpen login` kept for PROVIDER. Keys in the environment and in files that you wrote
     stay where they are.

@@ -47,6 +47,12 @@ def list_models(text: str, provider: str, show_all: bool, as_json: bool) -> int:
     """List models. TEXT, a provider or --all also shows models that cannot be used yet, marked with a minus sign.
 
     Prices are dollars per million tokens: input, output, reading from the cache.
+
+    \b
+    Examples:
+      bullpen models list
+      bullpen models list opus
+      bullpen models list --provider openai --json | jq -r '.[].id'
     """
     from bullpen.cli.known import providers_here
     from bullpen.config.places import Places
@@ -86,8 +92,16 @@ def list_models(text: str, provider: str, show_all: bool, as_json: bool) -> int:
 @command.command("favorite", short_help="List or change the favourites.")
 @click.argument("name", default="")
 @click.option("--remove", is_flag=True, help="Take it from the favourites.")
-def favorite(name: str, remove: bool) -> int:
-    """Put a model (provider/model) first among the favourites, or list them."""
+@click.option("--json", "as_json", is_flag=True, help="Print the favourites as a JSON list.")
+def favorite(name: str, remove: bool, as_json: bool) -> int:
+    """Put a model (provider/model) first among the favourites, or list them.
+
+    \b
+    Examples:
+      bullpen models favorite
+      bullpen models favorite openai/gpt-5
+      bullpen models favorite --remove openai/gpt-5
+    """
     from bullpen.cli.known import providers_here
     from bullpen.config.catalogue import nearest
     from bullpen.config.places import Places
@@ -97,8 +111,9 @@ def favorite(name: str, remove: bool) -> int:
 
     file = Places.of(os.environ).state_file
     if not name:
-        for model in remembered(file).favorites:
-            click.echo(f"{model.provider}/{model.model}")
+        liked = [f"{model.provider}/{model.model}" for model in remembered(file).favorites]
+        if as_json or liked:
+            click.echo(json.dumps(liked) if as_json else "\n".join(liked))
         return 0
     provider, _, model_id = name.partition("/")
     if not remove:
@@ -118,6 +133,11 @@ def update(source: str, reset: bool) -> int:
     """Take the catalogue of models from a FILE or an https URL, or go back to the one that came with this version.
 
     It is checked before it is kept, and used where it is newer than the packaged one. Nothing is ever fetched by itself.
+
+    \b
+    Examples:
+      bullpen models update catalog.json
+      bullpen models update --reset
     """
     from bullpen.cli.known import tell_server
     from bullpen.config import catalogue

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from bullpen.cli import completing
+
 WORKSPACE_HELP = "Set BULLPEN_DEBUG=1 for tracebacks. More: docs/cli.md"
 
 
@@ -30,7 +32,12 @@ host_option = click.option(
 )
 
 session_option = click.option(
-    "--session", "-s", metavar="ID", default="", help="The session: its id, or the beginning of it."
+    "--session",
+    "-s",
+    metavar="ID",
+    default="",
+    shell_complete=completing.sessions,
+    help="The session: its id, or the beginning of it.",
 )
 
 name_option = click.option(

@@ -156,9 +156,12 @@ def revoke(ids: tuple[str, ...], directory: str, host: str | None) -> int:
 @click.option("--tool", default="", help="The tool. [default: bash for a command, write for a path]")
 @click.option("--path", default="", help="A file that would be written.")
 @click.option("--at", "name", metavar="HOST", default="", help="A host that would be asked.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_directory
 @host_option
-def explain(text: str, tool: str, path: str, name: str, directory: str, host: str | None) -> int:
+def explain(
+    text: str, tool: str, path: str, name: str, as_json: bool, directory: str, host: str | None
+) -> int:
     """Say what would become of a command, a write or a fetch, and why. Nothing is run.
 
     Exit status 0 when it would be let through, 1 when somebody would be asked, 3 when it would be refused.
@@ -173,6 +176,7 @@ def explain(text: str, tool: str, path: str, name: str, directory: str, host: st
 
     async def main(room: Room) -> int:
         from bullpen.schema.api import ExplainCall
+        from bullpen.schema.wire import encode
 
         call = ExplainCall(
             tool=tool or ("bash" if text else "write" if path else "fetch"),
@@ -181,7 +185,7 @@ def explain(text: str, tool: str, path: str, name: str, directory: str, host: st
             host=name,
         )
         found = await room.explain(call)
-        click.echo("\n".join(explained(found)))
+        click.echo(encode(found).decode() if as_json else "\n".join(explained(found)))
         return {"allowed": 0, "asked": 1, "refused": 3}[found.outcome]
 
     return _in(directory, host, main)

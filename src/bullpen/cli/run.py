@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from bullpen.cli import completing
 from bullpen.cli.options import directory_of, host_option, name_option, session_option
 from bullpen.cli.run_report import Report
 
@@ -39,7 +40,12 @@ class RunCommand(click.Command):
 @session_option
 @click.option("--continue", "-C", "go_on", is_flag=True, help="Go on with the last used session.")
 @click.option(
-    "--model", "-m", metavar="NAME", default="", help="Use this model: provider/model, or the model's id."
+    "--model",
+    "-m",
+    metavar="NAME",
+    default="",
+    shell_complete=completing.models,
+    help="Use this model: provider/model, or the model's id.",
 )
 @click.option(
     "--effort", "-e", metavar="LEVEL", default="", help="How hard the model thinks, such as low or high."

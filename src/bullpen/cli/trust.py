@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from bullpen.cli.options import directory_of
+
+if TYPE_CHECKING:
+    from bullpen.schema.api import TrustEffect
 
 
 @click.command("trust", short_help="Show what a project's config would do, and trust it.")
@@ -17,7 +21,8 @@ from bullpen.cli.options import directory_of
 @click.option(
     "--only", metavar="ITEM", multiple=True, help="Only this item, by its name as shown; may be repeated."
 )
-def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...]) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Only show it, as one JSON object.")
+def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...], as_json: bool) -> int:
     """Show exactly what the files of the project at DIR (default: here) would do, and ask whether to trust them.
 
     Trust is yours alone, is kept outside the project, and holds for exactly this content, item by item: what changes, and what
@@ -28,11 +33,12 @@ def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...
     Examples:
       bullpen trust
       bullpen trust ~/project --show
+      bullpen trust --json | jq '.effects[] | select(.state != "trusted")'
       bullpen trust --only hooks.PreToolUse[0] --only skills.deploy
       bullpen trust --revoke
     """
-    if show + yes + revoke > 1:
-        raise click.UsageError("--show, --yes and --revoke exclude each other")
+    if (show or as_json) + yes + revoke > 1:
+        raise click.UsageError("--show or --json, --yes and --revoke exclude each other")
     from bullpen.cli import effective
     from bullpen.config.items import picked
     from bullpen.config.trust import effects
@@ -49,6 +55,10 @@ def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...
         click.echo(f"{what} is no longer trusted")
         return 0
     items = found.layers.items
+    if as_json:
+        return _as_json(
+            effects(found.layers.wanted, items), {item.state for item in picked(items, only)}, only
+        )
     if not items:
         click.echo("nothing in this project waits for trust")
         return 0
@@ -65,3 +75,12 @@ def command(path: str, show: bool, yes: bool, revoke: bool, only: tuple[str, ...
     (book.trust if only else book.trust_only)(root, chosen)
     click.echo("trusted, until it changes")
     return 0
+
+
+def _as_json(shown: list[TrustEffect], states: set[str], only: tuple[str, ...]) -> int:
+    from bullpen.schema.wire import encode
+
+    is_trusted = states <= {"trusted"}
+    told = [effect for effect in shown if not only or effect.item in only]
+    click.echo(encode({"trusted": is_trusted, "effects": told}).decode())
+    return 0 if is_trusted else 1
