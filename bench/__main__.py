@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import click
 
-from bench import charts, costs, driver, engine, profile, results, sittings, targets, terminal, tools
+from bench import charts, conversation, costs, driver, engine, profile, results, sittings, targets, terminal, tools
 from bench.errors import BenchError
 from bench.progress import Progress
 from bench.sittings import Sitting
@@ -35,6 +35,7 @@ Examples:
   ./bench/run profile                             where the CPU goes while an answer streams
   ./bench/run engine                              one turn by itself: per token, per call, memory, start
   ./bench/run tools                               fifty calls of each tool, and a tree of 100,000 files beside ripgrep
+  ./bench/run terminal                            the screen: a long session, a fast answer, moving about
 
 \b
 Suites:
@@ -144,7 +145,17 @@ def tools_command() -> None:
 @bench.command("terminal")
 def terminal_command() -> None:
     """Show what the screen costs: start, keys, an answer that streams, a long session; beside Textual's own."""
-    click.echo(f"\n{terminal.table(_followed(150, terminal.measure))}")
+    warn_if_busy()
+    whole = _followed(150, terminal.measure)
+    progress = Progress(sys.stderr, 20)
+    try:
+        alone = conversation.measure(progress)
+    finally:
+        progress.end()
+    click.echo(f"
+{terminal.table(whole)}
+
+{conversation.table(alone)}")
 
 
 def _followed(expected_s: float, measure: Callable[[driver.Driver, Progress], T]) -> T:

@@ -85,7 +85,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     def on_mount(self) -> None:
         self._ticker = self.set_interval(CLOCK_S if self._is_still else TURNING_S, self._tick, pause=True)
         self.repaint()
-        self.watch(self.app, "theme", self.repaint, init=False)
+        self.app.theme_changed_signal.subscribe(self, self.repaint)
 
     def load(self, items: list[Item]) -> None:
         """Show these items, of a list that is shared with whoever changes it."""

@@ -343,7 +343,7 @@ class Transcript(Widget):
         if self.screen.selections:
             self.screen.clear_selection()
         elif self._lines.sought:
-            self._seek("")
+            self.seek("")
         elif self._lines.cursor:
             self._lines.cursor = ""
             self._lines.refresh()
@@ -364,8 +364,7 @@ class Transcript(Widget):
 
     def on_find_bar_sought(self, event: FindBar.Sought) -> None:
         event.stop()
-        self._seek(event.words)
-        self._to_match(-1)
+        self.seek(event.words)
 
     def on_find_bar_stepped(self, event: FindBar.Stepped) -> None:
         event.stop()
@@ -376,12 +375,14 @@ class Transcript(Widget):
         self.query_one(FindBar).close()
         self.focus()
 
-    def _seek(self, words: str) -> None:
+    def seek(self, words: str) -> None:
+        """Mark where these words stand, and go to the last of them."""
         self._lines.sought = words.lower()
         self._lines.found = NOWHERE
         self._match = 0
         self._matches = matches(self._book.items, words)
         self._lines.refresh()
+        self._to_match(-1)
 
     def _to_match(self, step: int) -> None:
         """To another place at which the words stand, round and round; what is folded there is unfolded."""
