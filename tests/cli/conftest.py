@@ -115,6 +115,17 @@ class Screen:
         )
         return shown.stdout.rstrip("\n")
 
+    def cursor(self) -> tuple[int, int]:
+        """Column and row of the terminal's own cursor, where an input method opens its window."""
+        shown = subprocess.run(
+            [*self._tmux, "display-message", "-p", "-t", self._name, "#{cursor_x},#{cursor_y}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        column, _, row = shown.stdout.strip().partition(",")
+        return int(column), int(row)
+
     async def until(self, *texts: str, limit_s: float = 20) -> str:
         """Wait until all texts are on the screen."""
         ends = time.monotonic() + limit_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.journeys.server import gate
+from tests.journeys.server import config, gate
 from tests.tui.conftest import Desks, Sitting
 from textual.events import Paste
 
@@ -125,3 +125,106 @@ async def test_while_it_works_a_prompt_waits_or_is_heard_at_once(desks: Desks, t
         await ana.type("stop that")
         await ana.pilot.press("alt+enter")
         await ana.until(lambda: "stop that" in prompts(ana), "to be heard")
+
+
+async def test_a_shell_command_is_run_without_the_agent(desks: Desks) -> None:
+    async with desks.sit(desks.project(ANYTHING)) as ana:
+        await ana.type("!x")
+        await ana.until_shown("! x")
+        await ana.pilot.press("backspace", "backspace")
+        assert not editor(ana).is_shell
+        await ana.type("!echo a\n")
+        await ana.type("next")
+        await ana.until(lambda: len(ana.room.messages(ana.room.current_session)) == 1, "the command")
+        await ana.until(lambda: editor(ana).value == "next", "what was typed since")
+        await ana.pilot.press("ctrl+u", "up")
+        assert editor(ana).value == "!echo a"
+        assert editor(ana).is_shell
+
+
+async def test_commands_are_completed_run_and_explained(desks: Desks) -> None:
+    project = desks.project(ANYTHING)
+    (project / ".bullpen/commands").mkdir(parents=True)
+    (project / ".bullpen/commands/review.md").write_text("Review $FILE.")
+    async with desks.sit(project) as ana:
+        await ana.type("/ne")
+        await ana.pilot.press("tab")
+        assert editor(ana).value == "/new "
+        await ana.until_shown("/new [title]")
+        await ana.type("Named\n")
+        await ana.until(lambda: ana.chat.session is not None and ana.chat.session.title == "Named")
+        await ana.type("/rev")
+        await ana.until_shown("/review")
+        await ana.pilot.press("enter")
+        assert editor(ana).value == "/review "
+        await ana.type("a.py\n")
+        await ana.until(lambda: prompts(ana) == ["Review a.py."], "the command's prompt")
+        await ana.type("/nothing\n")
+        await ana.until_shown("there is no command /nothing")
+        assert editor(ana).value == "/nothing"
+        await ana.pilot.press("ctrl+u")
+        await ana.type("//nothing\n")
+        await ana.until(lambda: prompts(ana)[-1] == "/nothing", "the text with a slash")
+        await ana.type("/sideb\n")
+        assert editor(ana).value == ""
+
+
+async def test_mentioned_files_are_attached_while_the_text_names_them(desks: Desks) -> None:
+    project = desks.project(ANYTHING)
+    (project / "src").mkdir()
+    (project / "src/main.py").write_text("".join(f"line {n}\n" for n in range(1, 31)))
+    (project / "src/domain.py").write_text("d")
+    async with desks.sit(project) as ana:
+        await ana.type("see @main")
+        await ana.until_shown("src/domain.py", "src/main.py")
+        rows = ana.screen.split("\n")
+        assert next(n for n, row in enumerate(rows) if "domain" in row) < next(
+            n for n, row in enumerate(rows) if "src/main" in row
+        ), "the best is nearest"
+        await ana.pilot.press("escape")
+        assert "domain" not in ana.screen
+        await ana.pilot.press(".", "backspace", "ctrl+p", "enter")
+        assert editor(ana).value == "see @src/domain.py "
+        await ana.until_shown("@ src/domain.py ✕")
+        await ana.pilot.press(*["backspace"] * 4)
+        await ana.until(lambda: "✕" not in ana.screen, "the chip to go with the mention")
+        await ana.pilot.press("ctrl+u")
+        # The answer comes after the keys, and counts all the same.
+        await ana.pilot.press(*"@main:10-12", "enter")
+        await ana.until(lambda: editor(ana).value == "@src/main.py:10-12 ", "the path with its lines")
+        await ana.pilot.press("enter")
+        await ana.until(lambda: prompts(ana) == ["@src/main.py:10-12"], "the prompt")
+        [message] = [m for m in ana.room.messages(ana.room.current_session) if m.role == "user"]
+        [lines] = [part.data for part in message.parts if isinstance(part, BinaryPart)]
+        assert (lines.path, lines.data) == ("src/main.py:10-12", b"line 10\nline 11\nline 12")
+
+
+async def test_images_come_as_paths_and_only_for_a_model_that_sees_them(desks: Desks, tmp_path: Path) -> None:
+    picture = tmp_path / "a picture.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(2000))
+    (tmp_path / "fake.png").write_text("no image")
+    provider = config([ANYTHING])["providers"]["script"]
+    provider["models"][0]["supports_attachments"] = True
+    async with desks.sit(desks.project(ANYTHING, providers={"script": provider})) as ana:
+        await paste(ana, str(tmp_path / "fake.png"))
+        await ana.until_shown("fake.png has not the content of an image")
+        await paste(ana, str(picture).replace(" ", "\\ "))
+        await ana.until_shown("■ a picture.png 2 kB ✕")
+        row = next(n for n, line in enumerate(ana.screen.split("\n")) if "✕" in line)
+        await ana.pilot.click(offset=(ana.screen.split("\n")[row].index("✕"), row))
+        await ana.until(lambda: "✕" not in ana.screen, "the chip to be clicked away")
+        await paste(ana, f"'{picture}'")
+        await ana.until_shown("a picture.png")
+        await ana.type("look\n")
+        await ana.until(lambda: prompts(ana) == ["look"], "the prompt")
+        [message] = [m for m in ana.room.messages(ana.room.current_session) if m.role == "user"]
+        assert [part.data.mime_type for part in message.parts if isinstance(part, BinaryPart)] == [
+            "image/png"
+        ]
+    async with desks.sit(desks.project(ANYTHING)) as ana:
+        await paste(ana, str(picture))
+        await ana.until_shown("Player takes no images")
+        await ana.pilot.press("ctrl+o")
+        await ana.until_shown("editor")
+        await ana.type("quit\n")
+        await ana.until(lambda: not ana.app.is_running, "the terminal to close")

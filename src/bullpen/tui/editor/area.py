@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import TextArea
@@ -13,8 +14,22 @@ from textual.widgets.text_area import Selection
 from bullpen.tui.editor.attachments import normalised
 
 
+class Owner(Protocol):
+    """The editor, as far as its text needs it."""
+
+    def catch_up(self) -> None:
+        """The text may be another one: a key is about to be carried out."""
+
+    def begin_shell(self) -> bool:
+        """An exclamation mark was typed at the beginning; whether that is all it meant."""
+
+
 class Area(TextArea):
-    """Keys that mean more than text are the editor's; it sees them first."""
+    """Keys that mean more than text are the editor's; it sees them first.
+
+    They are carried out here, in the order in which they came. A binding would be found only after the key has travelled up to the
+    application, and letters that were typed behind it would come before it.
+    """
 
     @dataclass
     class Pasted(Message):
@@ -22,9 +37,28 @@ class Area(TextArea):
 
         text: str
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Owner) -> None:
         super().__init__(soft_wrap=True, compact=True, highlight_cursor_line=False)
         self.match_cursor_bracket = False
+        self._owner = owner
+
+    async def _on_key(self, event: Key) -> None:
+        if event.is_printable:
+            is_done = event.character == "!" and self.cursor_at_start_of_text and self._owner.begin_shell()
+        else:
+            is_done = await self._carry_out(event.key)
+        if is_done:
+            event.stop()
+            event.prevent_default()
+
+    async def _carry_out(self, key: str) -> bool:
+        self._owner.catch_up()
+        for node, found in reversed(self.screen._binding_chain[:-2]):
+            if node in (self, self._owner):
+                for binding in found.key_to_bindings.get(key, ()):
+                    if await self.app.run_action(binding.action, node):
+                        return True
+        return False
 
     async def _on_paste(self, event: Paste) -> None:
         event.stop()

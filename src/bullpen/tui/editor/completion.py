@@ -116,6 +116,12 @@ class Completion:
         self._popup.close()
         return was_open
 
+    def reset(self) -> None:
+        """Another text stands there."""
+        self._typing = self._dismissed = self._past = self._found = None
+        self._accepting = ""
+        self._popup.close()
+
     def move(self, step: int) -> None:
         self._popup.move(step)
 

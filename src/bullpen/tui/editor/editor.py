@@ -67,7 +67,7 @@ class Editor(Widget):
     def __init__(self, preferences: Preferences) -> None:
         super().__init__()
         self.preferences = preferences
-        self.area = Area()
+        self.area = Area(self)
         self._chips = Chips()
         self._mark = Mark()
         self._popup = Popup()
@@ -245,6 +245,7 @@ class Editor(Widget):
     def action_external(self) -> None:
         try:
             self.value = external.edited(self.app, self.value, self.preferences.editor)
+            self.save_draft()
         except BadRequest as exc:
             self.notice(one_line(exc), "error")
 
@@ -253,12 +254,15 @@ class Editor(Widget):
 
     # What happens in it
 
+    def catch_up(self) -> None:
+        self._completion.look()
+
+    def begin_shell(self) -> bool:
+        begins, self.is_shell = not self.is_shell, True
+        return begins
+
     @on(TextArea.Changed)
     def _changed(self) -> None:
-        if not self.is_shell and self.area.text.startswith("!"):
-            self.is_shell = True
-            self.area.delete((0, 0), (0, 1))
-            return
         self._completion.look()
         self._sheet.show()
         self._saving.reset()
@@ -312,8 +316,7 @@ class Editor(Widget):
         elif self._room is None:
             self.notice("not attached yet; what you wrote stays here")
         elif self.is_shell:
-            self._past.remember(self.session or "", text)
-            self._clear()
+            self._let_go(text)
             self.post_message(ShellTyped(text.removeprefix("!").strip()))
         elif (name := words.command_of(text)) in COMMANDS:
             self._clear()
@@ -338,9 +341,7 @@ class Editor(Widget):
         self, room: Room, draft: Draft, text: str, when: When, more: tuple[Attachment, ...] = ()
     ) -> None:
         """Let it go. What is typed from now on is the next draft."""
-        self._past.remember(self.session or "", draft.text.strip())
-        self._is_first = not self.session
-        self._clear()
+        self._let_go(draft.text.strip())
         self.run_worker(self._fetch_and_post(room, Submitted(text, (*draft.attachments, *more), when, draft)))
 
     async def _fetch_and_post(self, room: Room, submitted: Submitted) -> None:
@@ -356,6 +357,12 @@ class Editor(Widget):
             self.notice(f"not sent: {one_line(exc)}", "error")
         else:
             self.post_message(submitted)
+
+    def _let_go(self, text: str) -> None:
+        """It is on its way; without a session it makes one, and what is typed from now on belongs there."""
+        self._past.remember(self.session or "", text)
+        self._is_first = not self.session
+        self._clear()
 
     def _clear(self) -> None:
         self._history = History()
@@ -387,7 +394,7 @@ class Editor(Widget):
         self.value = draft.text
         self.area.history.clear()
         self._sheet.take(draft)
-        self._completion.close()
+        self._completion.reset()
 
     # Attachments
 

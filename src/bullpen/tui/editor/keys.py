@@ -29,8 +29,7 @@ KEYS: tuple[Key, ...] = (
 LIST_KEYS = frozenset({"new", "palette"})
 """What Ctrl+N and Ctrl+P do while no list is open."""
 
-# The text area would take most of these keys, so they come before it.
 BINDINGS: list[BindingType] = [
-    *(Binding(key.keys, key.id, key.words, show=key.footer, priority=True, id=key.id) for key in KEYS),
-    Binding("backspace", "leave_shell", show=False, priority=True),
+    *(Binding(key.keys, key.id, key.words, show=key.footer, id=key.id) for key in KEYS),
+    Binding("backspace", "leave_shell", show=False),
 ]

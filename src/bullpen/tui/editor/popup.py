@@ -115,5 +115,6 @@ class Popup(Widget):
         if self.is_open:
             chosen = lines[self._place]
             chosen.pad_right(max(self.size.width - chosen.cell_len, 0))
-            chosen.stylize("reverse")
+            colours = self.app.theme_variables
+            chosen.stylize(f"{colours['background']} on {colours['primary']}")
         return Text("\n", no_wrap=True, overflow="crop").join(reversed(lines))
