@@ -9,7 +9,7 @@ from tests.journeys.server import config, gate
 from tests.tui.conftest import Desks, Sitting
 from textual.events import Paste
 
-from bullpen.schema.message import BinaryPart
+from bullpen.schema.message import BinaryPart, ShellCommandPart
 from bullpen.tui.editor.editor import Editor
 
 pytestmark = pytest.mark.anyio
@@ -128,7 +128,8 @@ async def test_while_it_works_a_prompt_waits_or_is_heard_at_once(desks: Desks, t
 
 
 async def test_a_shell_command_is_run_without_the_agent(desks: Desks) -> None:
-    async with desks.sit(desks.project(ANYTHING)) as ana:
+    project = desks.project(ANYTHING)
+    async with desks.sit(project) as ana:
         await ana.type("!x")
         await ana.until_shown("! x")
         await ana.pilot.press("backspace", "backspace")
@@ -140,6 +141,14 @@ async def test_a_shell_command_is_run_without_the_agent(desks: Desks) -> None:
         await ana.pilot.press("ctrl+u", "up")
         assert editor(ana).value == "!echo a"
         assert editor(ana).is_shell
+        await ana.pilot.press("ctrl+u")
+        await ana.type("touch here; sleep 60\n")
+        await ana.until((project / "here").exists, "the command to run")
+        await ana.chat.cancel()
+        await ana.until(lambda: len(ana.room.messages(ana.room.current_session)) == 2, "its end")
+        [part, _] = ana.room.messages(ana.room.current_session)[-1].parts
+        assert isinstance(part, ShellCommandPart)
+        assert part.data.exit_code == 130
 
 
 async def test_commands_are_completed_run_and_explained(desks: Desks) -> None:

@@ -79,6 +79,8 @@ class ChatScreen(Screen[None]):
         self._updates: Updates | None = None
         self._wants_sidebar = own.sidebar
         self.desk = Desk(self)
+        self._shells = 0
+        """Commands of this person that the shell is running."""
 
     # What there is on it
 
@@ -339,7 +341,7 @@ class ChatScreen(Screen[None]):
 
     async def cancel(self) -> None:
         """Stop the turn of this session, and say what that dropped."""
-        if self.session is None or not self.session.is_busy:
+        if self.session is None or not (self.session.is_busy or self._shells):
             return
         dropped = await self.room.cancel()
         also = f", and dropped {len(dropped)} that waited" if dropped else ""
@@ -395,7 +397,9 @@ class ChatScreen(Screen[None]):
                 await self.open_new()
             await run_shell(self.room, command)
 
+        self._shells += 1
         await self.attempt(run())
+        self._shells -= 1
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key that the editor means for its list is not a command while that is open."""

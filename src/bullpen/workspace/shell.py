@@ -1,5 +1,6 @@
 """Shell commands that a person typed. They run without asking, in the workspace's directory, and are part of
-the conversation. Neither the command nor its place in the conversation depends on the caller staying."""
+the conversation. Neither the command nor its place in the conversation depends on the caller staying; whoever
+cancels the session ends them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from bullpen.schema.message import BORN_FINISHED, ShellCommand, ShellCommandPart
 from bullpen.store import messages, sessions
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
-from bullpen.system.jobs import Jobs
+from bullpen.system.jobs import Jobs, ShellJob
+
+CANCELLED = 130
+"""As a shell says of a command that was ended by Ctrl+C."""
 
 
 class Shell:
@@ -23,6 +27,15 @@ class Shell:
         self._root = root
         self._jobs = jobs
         self._tasks = tasks
+        self._running: dict[ShellJob, str] = {}
+        """With the session that each is a part of."""
+        self._cancelled: set[ShellJob] = set()
+
+    async def cancel(self, session_id: str) -> None:
+        """End the commands of a session with all that they started; what they printed is kept."""
+        for job in [job for job, session in self._running.items() if session == session_id]:
+            self._cancelled.add(job)
+            await job.kill()
 
     async def run(self, session_id: str, command: str) -> ShellDone:
         """Run to the end and store it, if the session exists."""
@@ -35,10 +48,16 @@ class Shell:
             job = await self._jobs.start(
                 command, cwd=self._root, description="typed by a person", is_persons=True
             )
-            await job.wait()
+            self._running[job] = session_id
+            try:
+                await job.wait()
+            finally:
+                del self._running[job]
             out, err = job.output()
             glue = "\n" if out and err and not out.endswith("\n") else ""
-            ran = ShellDone(output=out + glue + err, exit_code=job.exit_code or 0)
+            exit_code = CANCELLED if job in self._cancelled else job.exit_code or 0
+            self._cancelled.discard(job)
+            ran = ShellDone(output=out + glue + err, exit_code=exit_code)
             await self._store.write(lambda tx: self._keep(tx, session_id, command, ran))
         except Exception as exc:
             if not done.done():

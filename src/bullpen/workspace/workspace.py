@@ -437,8 +437,9 @@ class Workspace(Records):
         return PromptAccepted(run_id=run_id, prompt=passed.prompt if passed.prompt != body.prompt else "")
 
     async def cancel(self, session_id: str) -> Dropped:
-        """Also of turns that background jobs would have begun: those run on, but wake nobody."""
+        """Also of turns that background jobs would have begun: those run on, but wake nobody. And of what a person's shell runs."""
         self.commands.hush(session_id)
+        await self._shell.cancel(session_id)
         return Dropped(dropped=(await self._runner.cancel(session_id)).dropped)
 
     async def wake(self, session_id: str) -> Woken:
