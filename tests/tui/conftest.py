@@ -35,7 +35,11 @@ def bullpen() -> Iterator[Bullpen]:
     """One server for every test of the screen; what they do in it, they do in projects of their own."""
     with tempfile.TemporaryDirectory(prefix="bp", ignore_cleanup_errors=True) as directory:
         server = Bullpen(Path(directory)).start()
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            # A terminal tells the server its environment, and with it whose settings are changed.
+            for name, value in server.env.items():
+                patch.setenv(name, value)
+            yield server
         server.stop()
 
 

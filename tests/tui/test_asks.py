@@ -61,7 +61,7 @@ async def test_every_way_through_the_dialog(desks: Desks) -> None:
             run = await ana.room.prompt(f"make {name}!")
             await until_asked(ana, f"touch {name}")
             await ana.pilot.press(*way.keys)
-            await ana.until(lambda: ana.chat.is_current and ana.room.end_of(run), f"the end of {way}")  # noqa: B023
+            await ana.until(lambda: ana.chat.is_active and ana.room.end_of(run), f"the end of {way}")  # noqa: B023
             end = await ana.room.wait_for(run)
             assert (project / name).exists() == way.ran, way
             assert (f"{name} is over" in end.text) == way.goes_on, way
@@ -106,7 +106,7 @@ async def test_one_answers_and_the_others_dialog_closes_and_says_who(desks: Desk
             (ask,) = ben.asks
             assert await ben.grant(ask, "allow")  # type: ignore[arg-type]
         await ana.until_shown("ben allowed it")
-        await ana.until(lambda: ana.chat.is_current, "the conversation")
+        await ana.until(lambda: ana.chat.is_active, "the conversation")
 
 
 async def test_what_another_session_asks_is_told_and_not_shown(desks: Desks) -> None:

@@ -123,7 +123,7 @@ async def test_esc_puts_it_aside_and_declining_takes_two_presses(desks: Desks) -
         await ana.until_shown("ctrl+x again answers none of it")
         assert len(ana.room.asks) == 1
         await ana.pilot.press("ctrl+x")
-        await ana.until(lambda: not ana.room.asks and ana.chat.is_current, "the end of it")
+        await ana.until(lambda: not ana.room.asks and ana.chat.is_active, "the end of it")
 
 
 async def test_a_click_answers(desks: Desks) -> None:

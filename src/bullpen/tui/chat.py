@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
+from textual.worker import Worker
 
 from bullpen.client.shell import run_shell
 from bullpen.client.updates import LinkChanged, Update, Updates
@@ -104,6 +106,11 @@ class ChatScreen(Screen[None]):
         return self._room
 
     @property
+    def is_inside(self) -> bool:
+        """Whether there is a room yet."""
+        return self._room is not None
+
+    @property
     def editor(self) -> Editor:
         return self.query_one(Editor)
 
@@ -180,6 +187,14 @@ class ChatScreen(Screen[None]):
             self.transcript.attach(room)
             self.editor.enter("")
             self.look()
+        _: Worker[None] = self.run_worker(self._learn)
+
+    async def _learn(self) -> None:
+        """What no snapshot tells: whether tools ask here, and whether there is a model at all."""
+        await self.desk.learn()
+        with suppress(BullpenError):
+            if not (await self.room.agent()).is_ready:
+                await self.do("onboarding")
 
     async def _follow_options(self) -> None:
         """What this person left open may stand in the configuration."""
@@ -219,11 +234,16 @@ class ChatScreen(Screen[None]):
 
     def _take_beside(self, event: Event) -> None:
         """What concerns the rooms beside the conversation."""
-        if isinstance(event.payload, RunComplete) and event.payload.error:
-            self.notice(event.payload.error, "error")
+        if isinstance(event.payload, RunComplete):
+            if event.payload.error:
+                self.notice(event.payload.error, "error")
+            _: Worker[None] = self.run_worker(self.desk.learn, exclusive=True, group="free")
         if words := calling(event, self.room):
             self.outside.call(words)
         self.desk.take(event)
+        for screen in self.app.screen_stack:
+            if isinstance(screen, Dialog):
+                screen.moved(event)
         self.sidebar.take(event)
         self.look()
 

@@ -5,28 +5,19 @@ A command gets the screen and, when it was typed, the words behind its name. It 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bullpen.errors import BadRequest
 from bullpen.present.custom import prepare
 from bullpen.present.inert import inert_line
 from bullpen.tui import keymap, themes
+from bullpen.tui.command import Command
 from bullpen.tui.dialogs import help as help_dialog
 from bullpen.tui.dialogs import palette
+from bullpen.tui.dialogs.opening import OPENING
 
 if TYPE_CHECKING:
     from bullpen.tui.chat import ChatScreen
-
-
-class Command(NamedTuple):
-    """`id` is also its slash name, and so are the `aliases`; `takes` shows which words may follow it."""
-
-    id: str
-    title: str
-    run: Callable[[ChatScreen, str], Awaitable[None]]
-    takes: str = ""
-    aliases: tuple[str, ...] = ()
 
 
 async def _palette(chat: ChatScreen, _words: str) -> None:
@@ -53,10 +44,6 @@ async def _new(chat: ChatScreen, title: str) -> None:
 
 async def _cancel(chat: ChatScreen, _words: str) -> None:
     await chat.cancel()
-
-
-async def _leave(chat: ChatScreen, _words: str) -> None:
-    chat.app.exit(0)
 
 
 async def _focus(chat: ChatScreen, _words: str) -> None:
@@ -106,6 +93,7 @@ COMMANDS: dict[str, Command] = {
         Command("palette", "All commands", _palette, aliases=("commands",)),
         Command("help", "All keys", _help, aliases=("keys",)),
         Command("asks", "What waits for an answer", _asks),
+        *OPENING,
         Command("new", "New session", _new, "[title]", aliases=("clear",)),
         Command("cancel", "Stop the running turn", _cancel),
         Command("focus", "Editor or conversation", _focus),
@@ -118,7 +106,6 @@ COMMANDS: dict[str, Command] = {
         Command("last_tab", "Tab before", _last_tab),
         Command("close_tab", "Close the tab", _close_tab),
         Command("suspend", "To the shell", _suspend),
-        Command("leave", "Leave; the turn goes on", _leave, aliases=("exit", "quit")),
     )
 }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.widgets import Static
 
 from bullpen.client.mirror import Ask
+from bullpen.errors import BullpenError
 from bullpen.present.inert import inert_line
+from bullpen.schema.api import Skip
 from bullpen.schema.asks import PermissionNotification, PermissionRequest, QuestionBatchNotification
 from bullpen.schema.events import Event
 from bullpen.tui.dialogs.permission import Permission
@@ -24,8 +27,8 @@ class AsksRow(Static):
 
     DEFAULT_CSS = "AsksRow { height: 1; display: none; color: $warning; text-style: bold; }"
 
-    def tell(self, here: int, elsewhere: int) -> None:
-        said = []
+    def tell(self, here: int, elsewhere: int, *, is_free: bool) -> None:
+        said = ["! nothing is asked: ctrl+y ends that"] if is_free else []
         if here:
             said.append(f"? {_asks(here)} {'waits' if here == 1 else 'wait'}, alt+a shows it")
         if elsewhere:
@@ -44,6 +47,14 @@ class Desk:
         self._chat = chat
         self._aside: set[str] = set()
         self._shown: Permission | Questions | None = None
+        self.is_free = False
+        """Everything is allowed here: whoever sits down sees it."""
+
+    async def learn(self) -> None:
+        """Ask whether tools ask at all: anybody may have changed that, and no event tells."""
+        with suppress(BullpenError):
+            self.is_free = (await self._chat.room.call("GET", "/permissions/skip")).read(Skip).skip
+            self.look()
 
     def take(self, event: Event) -> None:
         """Say who answered what is shown here, before it goes."""
@@ -72,11 +83,13 @@ class Desk:
         if shown is not None:
             if shown.ask.id not in is_open and not shown.is_answering:
                 self._close(shown)
-        elif self._chat.is_current:
+        elif self._chat.is_active:
             self._open_next(room)
         here = [ask for ask in room.asks if self._is_here(ask)]
         self._chat.query_one(AsksRow).tell(
-            sum(ask.id in self._aside for ask in here), len(room.asks) - len(here)
+            sum(ask.id in self._aside for ask in here),
+            len(room.asks) - len(here),
+            is_free=self.is_free,
         )
 
     def recall(self) -> bool:

@@ -15,11 +15,13 @@ from textual.widgets import Static
 from bullpen.errors import BullpenError
 from bullpen.present.failure import one_line
 from bullpen.present.inert import inert_line
+from bullpen.schema.events import Event
 
 if TYPE_CHECKING:
     from bullpen.tui.chat import ChatScreen
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Dialog(ModalScreen[T]):
@@ -85,8 +87,15 @@ class Dialog(ModalScreen[T]):
 
     def decide(self, said: T | None = None) -> None:
         """Close it, with what was decided. One that is closed already stays so."""
-        if self.is_current:
+        if self.is_active:
             _ = self.dismiss(said)
+
+    def moved(self, event: Event) -> None:
+        """Something moved in the room while this is open."""
+
+    async def also(self, dialog: Dialog[U]) -> U | None:
+        """Open another one over this; what was decided in it. Only within `attempt`."""
+        return await self.app.push_screen(dialog, wait_for_dismiss=True)
 
     def action_close(self) -> None:
         self.decide()
@@ -99,7 +108,7 @@ class Dialog(ModalScreen[T]):
         try:
             await doing
         except BullpenError as exc:
-            if self.is_current:
+            if self.is_active:
                 self.hint(one_line(exc), is_wrong=True)
             else:
                 self.chat.notice(one_line(exc), "error")

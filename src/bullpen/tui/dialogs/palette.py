@@ -16,7 +16,7 @@ from bullpen.tui.dialogs.rows import Option
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
     from bullpen.tui.chat import ChatScreen
-    from bullpen.tui.commands import Command
+    from bullpen.tui.command import Command
 
 
 class Palette(Picker):

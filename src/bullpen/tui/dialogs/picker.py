@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
+from textual.worker import Worker
 
 from bullpen.errors import BullpenError
 from bullpen.present.failure import one_line
@@ -87,7 +88,7 @@ class Picker(Dialog[str]):
 
     def reload(self) -> None:
         """Ask anew what there is; what is chosen stays so, if it is still there."""
-        self.run_worker(self._load(), exclusive=True, group="load")
+        _: Worker[None] = self.run_worker(self._load, exclusive=True, group="load")
 
     async def _load(self) -> None:
         try:

@@ -1,0 +1,241 @@
+"""The dialogs beside asks: sessions, models, queue, changes, jobs, people, cost, notices, free mode, leaving, the first time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.journeys.server import config
+from tests.tui.conftest import Desks, Sitting
+
+pytestmark = pytest.mark.anyio
+
+SMALL = (80, 24)
+FREE = {"permissions": {"allowed_tools": ["edit", "view", "bash"]}}
+
+
+async def back(sitting: Sitting) -> None:
+    """Close whatever is open."""
+    while not sitting.chat.is_active:
+        await sitting.pilot.press("escape")
+
+
+async def test_sessions_are_found_by_what_was_said_renamed_exported_and_deleted(
+    desks: Desks, tmp_path: Path
+) -> None:
+    project = desks.project({"when": "one", "say": "about mountains"}, {"when": "two", "say": "about rivers"})
+    async with desks.sit(project, size=SMALL) as ana:
+        for word in ("one", "two"):
+            await ana.chat.open_new(f"Session {word}")
+            await ana.room.wait_for(await ana.room.prompt(word))
+        second = ana.room.current_session
+        await ana.pilot.press("ctrl+s")
+        await ana.until_shown("Session one", "Session two (here)", "2 messages")
+        await ana.type("mountains")
+        await ana.until_shown("[mountains]", "in Session one")
+        await ana.pilot.press("ctrl+r")
+        await ana.until_shown("Rename")
+        await ana.pilot.press(*"Peaks", "enter")
+        await ana.until_shown("in Peaks")
+        file = tmp_path / "peaks.md"
+        await ana.pilot.press("ctrl+e")
+        await ana.until_shown("where to")
+        ana.app.screen.query_one("Input").value = str(file)  # type: ignore[attr-defined]
+        await ana.pilot.press("enter")
+        await ana.until_shown("written:")
+        assert "about mountains" in file.read_text()
+        await ana.pilot.press("enter")
+        await ana.until(
+            lambda: ana.room.current_session != second and ana.chat.is_active, "the other session"
+        )
+        await ana.pilot.press("ctrl+s")
+        await ana.until_shown("Peaks (here)")
+        await ana.pilot.press("ctrl+x")
+        await ana.until_shown("Delete this session?")
+        await ana.pilot.press("n", "ctrl+x")
+        await ana.until_shown("Delete this session?")
+        await ana.pilot.press("y")
+        await ana.until(lambda: [s.title for s in ana.room.sessions] == ["Session two"], "the end of it")
+
+
+async def test_a_change_is_undone_place_by_place_and_redone(desks: Desks) -> None:
+    edit = {"name": "edit", "input": {"file_path": "a.py", "old_string": "one = 1", "new_string": "one = 2"}}
+    view = {"name": "view", "input": {"file_path": "a.py"}}
+    project = desks.project({"calls": [view]}, {"calls": [edit]}, {"say": "changed"}, **FREE)
+    file = project / "a.py"
+    file.write_text("one = 1\n")
+    async with desks.sit(project, size=SMALL) as ana:
+        await ana.chat.open_new()
+        await ana.room.wait_for(await ana.room.prompt("go"))
+        assert file.read_text() == "one = 2\n"
+        await ana.pilot.press("alt+u")
+        await ana.until_shown("Changed files", "a.py")
+        await ana.pilot.press("enter")
+        await ana.until_shown("all of it", "@@")
+        await ana.pilot.press("down", "down", "enter")
+        await ana.until_shown("Undo this?", "+one = 1")
+        await ana.pilot.press("y")
+        await ana.until_shown("undid turn 1")
+        assert file.read_text() == "one = 1\n"
+        await ana.pilot.press("escape")
+        await ana.until_shown("undone")
+        await ana.pilot.press("ctrl+r")
+        await ana.until_shown("Redo this?")
+        await ana.pilot.press("y")
+        await ana.until_shown("redid turn 1")
+        assert file.read_text() == "one = 2\n"
+
+
+async def test_what_waits_is_changed_moved_and_taken_back(desks: Desks) -> None:
+    async with desks.sit(desks.project({"when": "stay", "say": "well", "hang": True}), size=SMALL) as ana:
+        await ana.chat.open_new()
+        await ana.room.prompt("stay")
+        for text in ("first", "second", "third"):
+            await ana.room.prompt(text, when="after")
+        await ana.pilot.press("alt+q")
+        await ana.until_shown("1 first", "2 second", "3 third", "ana")
+        await ana.pilot.press("down", "alt+up")
+        await ana.until_shown("1 second", "2 first")
+        await ana.pilot.press("enter")
+        await ana.until_shown("Change the prompt")
+        await ana.pilot.press("!", "enter")
+        await ana.until_shown("1 second!")
+        await ana.pilot.press("ctrl+x")
+        await ana.until_shown("1 first", "2 third")
+        await ana.pilot.press("ctrl+d")
+        await ana.until_shown("Take all of them back?")
+        await ana.pilot.press("y")
+        await ana.until_shown("nothing waits")
+        await back(ana)
+        await ana.room.cancel()
+
+
+async def test_a_job_is_followed_and_ended(desks: Desks) -> None:
+    run = {"description": "tick", "command": "echo begun; sleep 600", "run_in_background": True}
+    project = desks.project({"calls": [{"name": "bash", "input": run}]}, {"say": "started"}, **FREE)
+    async with desks.sit(project, size=SMALL) as ana:
+        await ana.chat.open_new()
+        await ana.room.wait_for(await ana.room.prompt("go"))
+        await ana.pilot.press("alt+j")
+        await ana.until_shown("echo begun; sleep 600", "runs")
+        await ana.pilot.press("enter")
+        await ana.until_shown("c copy", "begun")
+        await ana.pilot.press("escape")
+        await ana.until_shown("ctrl+x end it")
+        await ana.pilot.press("ctrl+x")
+        await ana.until_shown("End this job?")
+        await ana.pilot.press("y")
+        await ana.until(lambda: " runs " not in ana.screen and "echo begun" in ana.screen, "its end")
+
+
+def two_models(**more: Any) -> dict[str, Any]:
+    made = config([{"say": "well"}])
+    made["providers"]["script"]["models"].append({"id": "spare", "name": "Spare", "context_window": 9_000})
+    return {"providers": made["providers"]} | more
+
+
+async def test_a_model_is_chosen_for_the_session_and_as_default(desks: Desks) -> None:
+    async with desks.sit(desks.project(**two_models()), size=SMALL) as ana:
+        await ana.chat.open_new()
+        await ana.pilot.press("ctrl+l")
+        await ana.until_shown("▸● Player", "Spare")
+        await ana.type("spa")
+        await ana.until_shown("▸  Spare")
+        await ana.pilot.press("enter")
+        await ana.until_shown("this session: script/spare")
+        chosen = await ana.room.choices(ana.room.current_session)
+        assert chosen.large.model == "spare"  # type: ignore[union-attr]
+        assert not chosen.small
+        await ana.pilot.press("ctrl+l")
+        await ana.until_shown("▸● Spare")
+        await ana.pilot.press("ctrl+t")
+        await ana.until_shown("Recent and favourite")
+        await ana.pilot.press("ctrl+d")
+        await ana.until_shown("every session that chose none: script/spare")
+        assert (await ana.room.agent()).model_cfg.model == "spare"
+
+
+async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unseen(desks: Desks) -> None:
+    async with desks.sit(desks.project(options={}, models={}, providers={}), size=SMALL) as ana:
+        await ana.until_shown("Welcome to Bullpen", "t try the guided tour")
+        await ana.pilot.press("m")
+        await ana.until_shown("Models", "Not set up yet")
+        await ana.type("anthropic")
+        await ana.until_shown("▸… Anthropic")
+        await ana.pilot.press("enter")
+        await ana.until_shown("Key of Anthropic")
+        await ana.type("sk-secret")
+        assert "secret" not in ana.screen
+        await ana.pilot.press("enter")
+        await ana.until_shown("the key of Anthropic is kept")
+        await back(ana)
+        await ana.pilot.press("ctrl+p", *"first model", "enter")
+        await ana.until_shown("t try the guided tour")
+        await ana.pilot.press("t")
+        await ana.until_shown("model: demo/")
+        assert (await ana.room.agent()).is_ready
+
+
+async def test_people_cost_notices_and_long_texts(desks: Desks) -> None:
+    async with desks.sit(desks.project({"say": "well"}), size=SMALL) as ana:
+        await ana.chat.open_new("Here")
+        await ana.room.wait_for(await ana.room.prompt("go"))
+        await ana.pilot.press("alt+p")
+        await ana.until_shown("ana (you) in “Here”")
+        await back(ana)
+        await ana.pilot.press("alt+c")
+        await ana.until_shown("By model", "script/player", "By person")
+        await back(ana)
+        ana.chat.notice("something \x1b[31mlong\x1b[0m happened", "warning")
+        await ana.pilot.press("alt+m")
+        await ana.until_shown("! something ␛[31mlong")
+        await ana.pilot.press("enter")
+        await ana.until_shown("n next")
+        await ana.pilot.press("slash", *"happ", "enter")
+        area = ana.app.screen.query_one("TextArea")
+        await ana.until(lambda: area.selected_text == "happ", "the word")  # type: ignore[attr-defined]
+        await ana.pilot.press("slash", *"zzz", "enter")
+        await ana.until_shown("it does not stand here")
+
+
+async def test_everything_is_allowed_only_after_a_yes_and_everybody_sees_it(desks: Desks) -> None:
+    project = desks.project()
+    async with desks.sit(project, size=SMALL) as ana:
+        await ana.pilot.press("ctrl+y")
+        await ana.until_shown("Allow everything?")
+        await ana.pilot.press("escape", "ctrl+y")
+        await ana.until_shown("Allow everything?")
+        await ana.pilot.press("y")
+        await ana.until_shown("! nothing is asked: ctrl+y ends that")
+        async with desks.sit(project, size=SMALL, name="ben") as ben:
+            await ben.until_shown("! nothing is asked")
+            await ben.pilot.press("ctrl+y")
+            await ben.until_shown("it asks again")
+
+
+async def test_leaving_says_what_goes_on_and_the_second_press_leaves(desks: Desks) -> None:
+    async with desks.sit(desks.project({"say": "well", "hang": True}), size=SMALL) as ana:
+        await ana.chat.open_new("Long work")
+        await ana.room.prompt("go")
+        await ana.until(lambda: ana.room.sessions[0].is_busy, "the turn")
+        await ana.pilot.press("ctrl+c")
+        await ana.until_shown("“Long work” goes on without you")
+        await ana.pilot.press("escape")
+        await ana.until(lambda: ana.chat.is_active, "the conversation")
+        await ana.pilot.press("ctrl+c", "ctrl+c")
+        await ana.until(lambda: ana.app.return_code == 0, "the end")
+
+
+async def test_an_ask_waits_until_the_list_is_closed(desks: Desks) -> None:
+    call = {"name": "bash", "input": {"description": "make it", "command": "touch x"}}
+    async with desks.sit(desks.project({"calls": [call]}, {"say": "made"}), size=SMALL) as ana:
+        await ana.chat.open_new()
+        await ana.pilot.press("ctrl+p")
+        await ana.until_shown("Commands")
+        await ana.room.prompt("go")
+        await ana.until(lambda: ana.room.asks, "the ask")
+        await ana.pilot.pause()
+        assert "May it?" not in ana.screen
+        await ana.pilot.press("escape")
+        await ana.until_shown("May it?", "esc later")
+        await ana.pilot.press("a")
+        await ana.until_shown("made")
