@@ -12,7 +12,19 @@ from typing import TypeVar
 
 import click
 
-from bench import charts, conversation, costs, driver, engine, profile, results, sittings, targets, terminal, tools
+from bench import (
+    charts,
+    conversation,
+    costs,
+    driver,
+    engine,
+    profile,
+    results,
+    sittings,
+    targets,
+    terminal,
+    tools,
+)
 from bench.errors import BenchError
 from bench.progress import Progress
 from bench.sittings import Sitting
@@ -152,10 +164,7 @@ def terminal_command() -> None:
         alone = conversation.measure(progress)
     finally:
         progress.end()
-    click.echo(f"
-{terminal.table(whole)}
-
-{conversation.table(alone)}")
+    click.echo(f"\n{terminal.table(whole)}\n\n{conversation.table(alone)}")
 
 
 def _followed(expected_s: float, measure: Callable[[driver.Driver, Progress], T]) -> T:

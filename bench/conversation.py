@@ -19,8 +19,8 @@ from textual.pilot import Pilot
 
 from bench.progress import Progress
 from bench.targets import aligned
-from bullpen.client.mirror import Ask
 from bullpen.client.workspace import Room
+from bullpen.schema.asks import Ask
 from bullpen.schema.message import (
     BORN_FINISHED,
     Finish,

@@ -8,13 +8,12 @@ from contextlib import suppress
 
 import anyio
 
-from bullpen.client.mirror import Ask
 from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest, ServerUnreachable
 from bullpen.plain.terminal import LineReader
 from bullpen.present.asking import Answers, permission_reply, permission_text, question_reply
 from bullpen.present.inert import inert_line
-from bullpen.schema.asks import PermissionRequest, QuestionBatch
+from bullpen.schema.asks import Ask, PermissionRequest, QuestionBatch
 
 
 class Asking:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from bullpen.client.workspace import Room
 from bullpen.schema.api import Attachment, FileContent, FileHit
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 async def find_files(room: Room, query: str, *, limit: int = 20) -> list[str]:

@@ -15,6 +15,7 @@ import msgspec
 from bullpen.client.stream import Place
 from bullpen.schema.agent import QueuedPrompt
 from bullpen.schema.asks import (
+    Ask,
     PermissionNotification,
     PermissionRequest,
     QuestionBatch,
@@ -23,8 +24,6 @@ from bullpen.schema.asks import (
 from bullpen.schema.events import Event, MessageDelta, QueueChanged, RunComplete
 from bullpen.schema.message import Message, Reasoning, ReasoningPart, Text, TextPart
 from bullpen.schema.session import Session
-
-Ask = PermissionRequest | QuestionBatch
 
 REMEMBERED_ENDS = 1_000
 """Ends of turns kept for a `wait_for` that comes after the end: far more than one client has open."""

@@ -29,7 +29,6 @@ from bullpen.client.http import Answer, Connection
 from bullpen.client.library import Library
 from bullpen.client.link import Link, always, was_not_sent
 from bullpen.client.locate import find_address, find_token
-from bullpen.client.mirror import Ask
 from bullpen.client.stream import SILENCE_S
 from bullpen.client.updates import Updates
 from bullpen.errors import BadRequest
@@ -77,6 +76,7 @@ from bullpen.schema.api import (
     Woken,
 )
 from bullpen.schema.asks import (
+    Ask,
     Explanation,
     Grant,
     PermissionAction,

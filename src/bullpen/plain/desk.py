@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bullpen.client.mirror import Ask
 from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.plain.view import View
 from bullpen.present.asking import Answers, permission_reply, permission_text, question_reply
 from bullpen.present.inert import inert_line
-from bullpen.schema.asks import PermissionRequest, QuestionBatch
+from bullpen.schema.asks import Ask, PermissionRequest, QuestionBatch
 
 
 class Desk:

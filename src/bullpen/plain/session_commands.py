@@ -108,13 +108,13 @@ class SessionCommands:
             rows = [
                 f"  {inert_line(found.workspace_path)}  {found.hit.session_id[:8]}  “{inert_line(found.title)}”  "
                 f"{inert_line(found.hit.snippet)}"
-                for found in await self._room.library.search_everywhere(words, limit=HITS)
+                for found in await self._room.library.everywhere.search(words, limit=HITS)
             ]
         else:
             rows = [
                 f"  {inert_line(known.workspace_path)}  {known.session.id[:8]}  “{inert_line(known.session.title)}”  "
                 f"{known.state}"
-                for known in await self._room.library.everywhere()
+                for known in await self._room.library.everywhere.sessions()
             ]
         hint = ["  'bullpen attach DIR --session ID' goes there"] if rows else ["  nothing was found"]
         self._view.block("\n".join([*rows, *hint]))

@@ -70,6 +70,10 @@ class QuestionBatch(Wire, frozen=True, kw_only=True):
     confirm_description: str = ""
 
 
+Ask = PermissionRequest | QuestionBatch
+"""Whatever waits for a person."""
+
+
 class OpenAsks(Wire, frozen=True, kw_only=True):
     """All that waits for a person in a workspace."""
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from bullpen.client.workspace import Room
 
 
+LSP_STATES = ("not started", "starting", "ready", "failed", "stopped", "off")
+"""By their numbers on the wire."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """As they were when they were asked for last; what could not be had stays as it was."""

@@ -20,7 +20,7 @@ from bullpen.schema.events import ConfigChanged, Event, LspEvent, McpEvent, RunC
 from bullpen.schema.jobs import Job, SandboxState
 from bullpen.schema.session import Session
 from bullpen.tui.changed import ChangedLines
-from bullpen.tui.facts import Facts
+from bullpen.tui.facts import LSP_STATES, Facts
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
@@ -33,14 +33,7 @@ NEARLY_FULL = 80
 
 BAR = 16
 
-LSP_STATES = (
-    ("○ not started", ""),
-    ("◌ starting", "warning"),
-    ("● ready", "success"),
-    ("✗ failed", "error"),
-    ("○ stopped", ""),
-    ("○ off", ""),
-)
+LSP_SIGNS = (("○", ""), ("◌", "warning"), ("●", "success"), ("✗", "error"), ("○", ""), ("○", ""))
 MCP_STATES = {
     "connected": ("●", "success"),
     "starting": ("◌", "warning"),
@@ -192,9 +185,8 @@ class Sidebar(VerticalScroll, can_focus=False):
         return line
 
     def _lsp(self, lsp: LspInfo) -> Text:
-        state, colour = LSP_STATES[lsp.state]
-        sign, _, words = state.partition(" ")
-        told = f"{lsp.diagnostic_count} to mend" if lsp.diagnostic_count else words
+        sign, colour = LSP_SIGNS[lsp.state]
+        told = f"{lsp.diagnostic_count} to mend" if lsp.diagnostic_count else LSP_STATES[lsp.state]
         line = Text(sign, self._colour(colour)).append(f" {inert_line(lsp.name)}")
         return line.append(f" {told}", self._colour("faint"))
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.widgets import Static
 
-from bullpen.client.mirror import Ask
 from bullpen.errors import BullpenError
 from bullpen.present.inert import inert_line
 from bullpen.schema.api import Skip
-from bullpen.schema.asks import PermissionNotification, PermissionRequest, QuestionBatchNotification
+from bullpen.schema.asks import Ask, PermissionNotification, PermissionRequest, QuestionBatchNotification
 from bullpen.schema.events import Event
 from bullpen.tui.dialogs.permission import Permission
 from bullpen.tui.dialogs.question import Questions

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BullpenError
 from bullpen.present.failure import one_line
 from bullpen.present.inert import inert, inert_line
@@ -18,6 +17,9 @@ from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
 from bullpen.tui.dialogs.sessions import age
 from bullpen.tui.dialogs.viewer import Viewer
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 WAIT_S = 20
 """So long the server keeps a question for more output open."""

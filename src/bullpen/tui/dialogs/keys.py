@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert_line
 from bullpen.schema.agent import CatalogueProvider
 from bullpen.schema.api import ProviderKey
 from bullpen.tui.dialogs.dialog import Dialog
 from bullpen.tui.dialogs.form import Field, Form
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 T = TypeVar("T")
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert_line
 from bullpen.tui.dialogs.keyed import Keyed, answer
 from bullpen.tui.dialogs.rows import Option, Rows
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 class Leave(Keyed[bool]):

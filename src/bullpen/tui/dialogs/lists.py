@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from bullpen.client.workspace import Room
 from bullpen.present.inert import inert_line
 from bullpen.present.spending import spent_line
 from bullpen.schema.agent import Group
@@ -12,6 +12,9 @@ from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
 from bullpen.tui.dialogs.sessions import age
 from bullpen.tui.dialogs.viewer import Viewer
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 GROUPS: dict[Group, str] = {
     "model": "By model",

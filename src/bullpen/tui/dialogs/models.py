@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.binding import Binding, BindingType
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.choosing import Choice, choices
 from bullpen.present.inert import inert_line
@@ -17,6 +16,9 @@ from bullpen.schema.choices import ChoicesChange
 from bullpen.tui.dialogs.keys import enter_key
 from bullpen.tui.dialogs.picker import Choices, Picker
 from bullpen.tui.dialogs.rows import Option
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 WORKSPACE = 1
 """The scope of a config change that holds for this workspace alone."""

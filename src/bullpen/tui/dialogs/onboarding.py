@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.widgets import Static
 
-from bullpen.client.workspace import Room
 from bullpen.present.choosing import DEMO, Choice, choices, make_ready, tour
 from bullpen.present.inert import inert_line
 from bullpen.tui.dialogs.keyed import Keyed, answer
 from bullpen.tui.dialogs.rows import Option, Rows
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 OFFERED = 6
 """So many models have a key of their own here; the list of models has all."""

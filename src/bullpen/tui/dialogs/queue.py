@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.inert import inert_line
 from bullpen.schema.events import Event, QueueChanged
@@ -17,6 +16,9 @@ from bullpen.tui.dialogs.keyed import Confirm
 from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
 from bullpen.tui.dialogs.words import Words
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 
 class Queue(Picker):

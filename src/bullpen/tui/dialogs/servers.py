@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.inert import inert, inert_line
 from bullpen.schema.agent import LspInfo, McpChanges, McpInfo
@@ -19,6 +18,9 @@ from bullpen.tui.dialogs.picker import Choices, Picker
 from bullpen.tui.dialogs.rows import Option
 from bullpen.tui.dialogs.viewer import Viewer
 from bullpen.tui.facts import LSP_STATES
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 LOGIN_S = 300.0
 """So long a person may take to log in with a browser."""

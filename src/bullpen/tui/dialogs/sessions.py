@@ -7,14 +7,13 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 from textual.worker import Worker
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest, BullpenError
 from bullpen.present.describe import describe_call, describe_result
 from bullpen.present.failure import one_line
@@ -26,6 +25,9 @@ from bullpen.tui.dialogs.form import Field, Form
 from bullpen.tui.dialogs.keyed import Confirm
 from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 LEAST_LETTERS = 3
 """From so many letters on, what was said is looked through as well."""

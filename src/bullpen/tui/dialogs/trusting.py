@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.present.inert import inert_line
 from bullpen.present.trust import VERBS
@@ -15,6 +14,9 @@ from bullpen.schema.api import Trust, TrustEffect
 from bullpen.tui.dialogs.keyed import Confirm
 from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 STATES = {"trusted": "trusted", "changed": "CHANGED since", "new": "new"}
 
