@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from tests import commands
 from tests.client.standin import StandIn
 
-BULLPEN = [sys.executable, "-P", "-m", "bullpen.cli.main"]
+BULLPEN = commands.BULLPEN
 
 
 @pytest.fixture
@@ -59,18 +60,7 @@ class Command:
     async def __call__(
         self, *arguments: str, stdin: str = "", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        def run() -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                [*BULLPEN, *arguments],
-                input=stdin,
-                capture_output=True,
-                text=True,
-                env={**self.env, **env},
-                cwd=self.cwd,
-                timeout=40,
-                check=False,
-            )
-
+        run = partial(commands.carry_out, arguments, env={**self.env, **env}, cwd=self.cwd, stdin=stdin)
         return await anyio.to_thread.run_sync(run)
 
 

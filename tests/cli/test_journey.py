@@ -92,7 +92,8 @@ async def host(env: dict[str, str], home: Path) -> AsyncIterator[Host]:
     found = Host(env)
     yield found
     if server_pid(found.address):
-        os.kill(found.pid, signal.SIGTERM)
+        # Nothing of it is kept, so it need not tidy up.
+        os.kill(found.pid, signal.SIGKILL)
         await found.until_gone()
 
 

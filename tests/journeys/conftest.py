@@ -17,8 +17,8 @@ def home() -> Iterator[Bullpen]:
 
 
 @pytest.fixture
-def bullpen(home: Bullpen) -> Bullpen:
-    """A running server of the test's own, to be killed and started again as it likes."""
+def fresh(home: Bullpen) -> Bullpen:
+    """A running server in a home that nobody has used."""
     return home.start()
 
 
@@ -27,6 +27,14 @@ def shared() -> Iterator[Bullpen]:
     """A server for a whole module; whatever a test does to it, it must be alive afterwards."""
     with new_home() as bullpen:
         yield bullpen.start()
+
+
+@pytest.fixture
+def bullpen(shared: Bullpen) -> Iterator[Bullpen]:
+    """The module's server, to be killed and started again as the test likes: it lives again afterwards."""
+    yield shared
+    if shared.process.poll() is not None:
+        shared.restart()
 
 
 @pytest.fixture

@@ -95,9 +95,9 @@ def test_killed_while_streaming_deltas(bullpen: Bullpen) -> None:
     assert text_of(check_ended(client, session_id)[1]).startswith(grown)
 
 
-def test_killed_while_a_permission_is_open(bullpen: Bullpen) -> None:
+def test_killed_while_a_permission_is_open(bullpen: Bullpen, tmp_path: Path) -> None:
     """The ask dies with a notice, once; a late answer is told so, and nobody is asked again."""
-    target = bullpen.home / "written.txt"
+    target = tmp_path / "written.txt"
     call = {"id": "c1", "name": "write", "input": {"file_path": str(target), "content": "x"}}
     client = bullpen.attach(bullpen.project({"calls": [call]}, {"say": "never"}))
     stream, session_id = client.stream(), client.session()
@@ -132,9 +132,9 @@ def test_killed_while_a_question_is_open(bullpen: Bullpen) -> None:
     check_ended(client, session_id)
 
 
-def test_killed_during_a_tool(bullpen: Bullpen) -> None:
+def test_killed_during_a_tool(bullpen: Bullpen, tmp_path: Path) -> None:
     """The command is dead, was not run again, and the model will read that its outcome is unknown."""
-    ran, pipe = bullpen.home / "ran", bullpen.home / "pipe"
+    ran, pipe = tmp_path / "ran", tmp_path / "pipe"
     call = gate(pipe)
     call["input"]["command"] = f"echo $$ >> {ran}; cat {pipe}"
     client = bullpen.attach(bullpen.project({"calls": [call]}, {"say": "never"}))
@@ -284,9 +284,9 @@ STEPS: dict[str, Callable[[Seen], bool]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step(bullpen: Bullpen, step: str) -> None:
+def test_killed_at_a_step(bullpen: Bullpen, tmp_path: Path, step: str) -> None:
     """Wherever it hits: one end of the run, no open message, every call answered, no event lost or doubled."""
-    target = bullpen.home / "out.txt"
+    target = tmp_path / "out.txt"
     call = {"id": "c1", "name": "write", "input": {"file_path": str(target), "content": "out"}}
     said = " ".join(f"word{n}" for n in range(100))
     client = bullpen.attach(bullpen.project({"say": "see", "calls": [call]}, {"say": said, "pace_ms": 2}))

@@ -25,9 +25,9 @@ def gone(bullpen: Bullpen, client: Client) -> None:
 # With outlive
 
 
-def test_a_turn_goes_on_with_nobody_attached(bullpen: Bullpen) -> None:
+def test_a_turn_goes_on_with_nobody_attached(bullpen: Bullpen, tmp_path: Path) -> None:
     """The last client leaves; the turn runs to its end, and then the workspace goes too."""
-    pipe = bullpen.home / "pipe"
+    pipe = tmp_path / "pipe"
     client = bullpen.attach(bullpen.project({"calls": [gate(pipe)]}, {"say": "finished alone"}), outlive=True)
     stream, session_id = client.stream(), client.session()
     client.prompt(session_id, "work", "r1", permissions="allow")
@@ -40,8 +40,8 @@ def test_a_turn_goes_on_with_nobody_attached(bullpen: Bullpen) -> None:
     assert [text_of(m) for m in back.messages(session_id) if text_of(m)] == ["work", "finished alone"]
 
 
-def test_a_queue_is_worked_off_with_nobody_attached(bullpen: Bullpen) -> None:
-    pipe = bullpen.home / "pipe"
+def test_a_queue_is_worked_off_with_nobody_attached(bullpen: Bullpen, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
     script: list[dict[str, Any]] = [
         {"when": "first", "calls": [gate(pipe)]},
         {"when": "first", "say": "a1"},
@@ -60,9 +60,9 @@ def test_a_queue_is_worked_off_with_nobody_attached(bullpen: Bullpen) -> None:
     assert back.queue(session_id) == []
 
 
-def test_a_background_job_keeps_the_workspace(bullpen: Bullpen) -> None:
+def test_a_background_job_keeps_the_workspace(bullpen: Bullpen, tmp_path: Path) -> None:
     """The turn is over but what it started is not; when that ends, the workspace does."""
-    pipe, done = bullpen.home / "pipe", bullpen.home / "done"
+    pipe, done = tmp_path / "pipe", tmp_path / "done"
     call = gate(pipe)
     call["input"] |= {"command": f"cat {pipe}; touch {done}", "run_in_background": True}
     client = bullpen.attach(bullpen.project({"calls": [call]}, {"say": "started"}), outlive=True)
@@ -75,9 +75,9 @@ def test_a_background_job_keeps_the_workspace(bullpen: Bullpen) -> None:
     assert done.exists()
 
 
-def test_an_open_ask_keeps_the_workspace(bullpen: Bullpen) -> None:
+def test_an_open_ask_keeps_the_workspace(bullpen: Bullpen, tmp_path: Path) -> None:
     """Somebody who comes later still finds the question and can answer it."""
-    target = bullpen.home / "out.txt"
+    target = tmp_path / "out.txt"
     call = {"id": "w", "name": "write", "input": {"file_path": str(target), "content": "yes"}}
     client = bullpen.attach(bullpen.project({"calls": [call]}, {"say": "done"}), outlive=True)
     stream, session_id = client.stream(), client.session()
@@ -165,9 +165,9 @@ def test_another_client_keeps_the_workspace(bullpen: Bullpen) -> None:
     assert two.is_busy(session_id)
 
 
-def test_a_data_directory_is_left_and_taken_again(bullpen: Bullpen) -> None:
+def test_a_data_directory_is_left_and_taken_again(bullpen: Bullpen, tmp_path: Path) -> None:
     """Its last workspace closes while another one opens: nobody is told that somebody else has it."""
-    data_dir = str(bullpen.home / "own")
+    data_dir = str(tmp_path / "own")
     statuses: list[int] = []
 
     def come_and_go(path: Path) -> None:
@@ -215,13 +215,13 @@ def test_a_server_with_work_does_not_leave(home: Bullpen) -> None:
     assert text_of(home.attach(client.path).messages(session_id)[-1]) == "done"
 
 
-def test_control_stops_only_an_idle_server(bullpen: Bullpen) -> None:
-    client = bullpen.attach(bullpen.project({"say": "hi"}))
-    refused = bullpen.call("POST", "/control", {"command": "shutdown"})
+def test_control_stops_only_an_idle_server(fresh: Bullpen) -> None:
+    client = fresh.attach(fresh.project({"say": "hi"}))
+    refused = fresh.call("POST", "/control", {"command": "shutdown"})
     assert (refused.status_code, refused.json()["message"]) == (409, "server is hosting live workspaces")
     client.leave()
-    assert bullpen.call("POST", "/control", {"command": "shutdown"}).status_code == 200
-    assert bullpen.exited() == 0
+    assert fresh.call("POST", "/control", {"command": "shutdown"}).status_code == 200
+    assert fresh.exited() == 0
 
 
 # Signals
@@ -254,9 +254,9 @@ def test_sigterm_also_ends_an_outliving_workspace(bullpen: Bullpen) -> None:
     assert shape_of(bullpen.attach(client.path).messages(session_id))[-1] == ("assistant", "canceled")
 
 
-def test_sigterm_ends_the_commands_too(bullpen: Bullpen) -> None:
+def test_sigterm_ends_the_commands_too(bullpen: Bullpen, tmp_path: Path) -> None:
     """A tool that runs gets its result, and its process does not stay behind."""
-    pipe, pid_file = bullpen.home / "pipe", bullpen.home / "pid"
+    pipe, pid_file = tmp_path / "pipe", tmp_path / "pid"
     call = gate(pipe)
     call["input"]["command"] = f"echo $$ > {pid_file}; cat {pipe}"
     client = bullpen.attach(bullpen.project({"calls": [call]}))
@@ -271,9 +271,9 @@ def test_sigterm_ends_the_commands_too(bullpen: Bullpen) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_it_at_once(bullpen: Bullpen, signum: signal.Signals) -> None:
+def test_a_second_signal_ends_it_at_once(bullpen: Bullpen, signum: signal.Signals, tmp_path: Path) -> None:
     """A command that will not go delays the first; nobody has to wait for that twice."""
-    ready = bullpen.home / "ready"
+    ready = tmp_path / "ready"
     stubborn = f"trap '' TERM; touch {ready}; while :; do sleep 0.1; done"
     call = {"id": "b", "name": "bash", "input": {"command": stubborn, "description": "stay"}}
     client = bullpen.attach(bullpen.project({"calls": [call]}))

@@ -19,32 +19,37 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"id": f"call_{name}", "name": name, "input": arguments}
 
 
-def configure(home: Bullpen, *script: dict[str, Any], **words: Any) -> Path:
-    """A project, and a person whose own config has a language server for text files."""
-    project = home.home / "projects" / "words"
-    project.mkdir()
-    (project / "a.txt").write_text("fine\n")
-    told = {"log": str(home.home / "heard.jsonl"), "child": str(home.home / "child"), **words}
-    (home.home / "words.json").write_text(json.dumps(told))
-    server = {
+def server(place: Path, **words: Any) -> dict[str, Any]:
+    """The settings of a language server for text files, which writes down in `place` what it heard and started."""
+    told = {"log": str(place / "heard.jsonl"), "child": str(place / "child"), **words}
+    (place / "words.json").write_text(json.dumps(told))
+    return {
         "command": sys.executable,
-        "args": ["-S", str(SCRIPTED), str(home.home / "words.json")],
+        "args": ["-S", str(SCRIPTED), str(place / "words.json")],
         "filetypes": ["txt"],
         "env": {"SECRET": "s3cr3t-of-mine"},
     }
-    home.config.mkdir()
-    (home.config / "bullpen.json").write_text(json.dumps(config(script, lsp={"words": server})))
-    return project
+
+
+def project_with(lsp: dict[str, Any], bullpen: Bullpen, *script: dict[str, Any]) -> Path:
+    path = bullpen.project(*script, lsp={"words": lsp})
+    (path / "a.txt").write_text("fine\n")
+    return path
 
 
 def test_a_turn_is_told_what_its_edit_broke(home: Bullpen) -> None:
-    project = configure(
-        home,
+    """The language server is of the person's own config, so nobody has to be trusted."""
+    project = home.home / "projects" / "words"
+    project.mkdir()
+    (project / "a.txt").write_text("fine\n")
+    script: list[dict[str, Any]] = [
         {"when": "break", "calls": [call("view", file_path="a.txt")]},
         {"when": "break", "calls": [call("lsp_diagnostics", file_path="a.txt")]},
         {"when": "break", "calls": [call("edit", file_path="a.txt", old_string="fine", new_string="BAD")]},
         {"say": "broken"},
-    )
+    ]
+    home.config.mkdir()
+    (home.config / "bullpen.json").write_text(json.dumps(config(script, lsp={"words": server(home.home)})))
     home.start(BULLPEN_TRUST="")
     client = home.attach(project)
     stream = client.stream()
@@ -83,23 +88,17 @@ def test_a_turn_is_told_what_its_edit_broke(home: Bullpen) -> None:
     until(lambda: not Path(f"/proc/{child}").exists(), "what the language server started to end")
 
 
-def test_a_rename_is_asked_about_with_its_call_and_its_diff(home: Bullpen) -> None:
-    project = home.home / "projects/words"
+def test_a_rename_is_asked_about_with_its_call_and_its_diff(shared: Bullpen, tmp_path: Path) -> None:
     edits = [
         {
             "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 4}},
             "newText": "good",
         }
     ]
-    uri = (project / "a.txt").as_uri()
-    configure(
-        home,
-        {"when": "rename", "calls": [call("lsp_rename", symbol="fine", new_name="good")]},
-        {"say": "renamed"},
-        rename={"changes": {uri: edits}},
-    )
-    home.start()
-    client = home.attach(project)
+    rename = {"when": "rename", "calls": [call("lsp_rename", symbol="fine", new_name="good")]}
+    project = project_with(server(tmp_path), shared, rename, {"say": "renamed"})
+    server(tmp_path, rename={"changes": {(project / "a.txt").as_uri(): edits}})
+    client = shared.attach(project)
     stream = client.stream()
     run = client.prompt(client.session(), "rename")
     asked = stream.next("permission_request")
@@ -116,18 +115,17 @@ def test_a_rename_is_asked_about_with_its_call_and_its_diff(home: Bullpen) -> No
     assert (project / "a.txt").read_text() == "good\n"
 
 
-def test_the_command_line_shows_starts_and_stops_them(home: Bullpen) -> None:
-    project = configure(home, {"say": "hello"})
-    home.start()
+def test_the_command_line_shows_starts_and_stops_them(shared: Bullpen, tmp_path: Path) -> None:
+    project = project_with(server(tmp_path), shared, {"say": "hello"})
 
     def say(*words: str) -> list[str]:
-        host = () if words[0] == "known" else ("-H", f"unix://{home.socket}")
-        return home.run_command("lsp", *words, "--in", str(project), *host).stdout.splitlines()
+        host = () if words[0] == "known" else ("-H", f"unix://{shared.socket}")
+        return shared.run_command("lsp", *words, "--in", str(project), *host).stdout.splitlines()
 
     def state() -> str:
         return " ".join(say("list")[0].split())
 
-    client = home.attach(project)
+    client = shared.attach(project)
     stream = client.stream()
     assert state() == "words not started"
     assert len(say("start", str(project / "a.txt"))) == 1
@@ -140,10 +138,11 @@ def test_the_command_line_shows_starts_and_stops_them(home: Bullpen) -> None:
     assert any(line.removeprefix("- ").split()[:2] == ["basedpyright", "python"] for line in say("known"))
 
 
-def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen, figure: Figure) -> None:
-    project = configure(home, {"say": "hello"}, die=["initialized"])
-    home.start()
-    client = home.attach(project)
+def test_one_that_is_given_up_is_told_with_its_reason(
+    shared: Bullpen, tmp_path: Path, figure: Figure
+) -> None:
+    project = project_with(server(tmp_path, die=["initialized"]), shared, {"say": "hello"})
+    client = shared.attach(project)
     stream = client.stream()
     client.ok("POST", "/lsps/start", {"path": "a.txt"})
     told = stream.next("lsp_event", type="state_changed", state=3)
@@ -158,18 +157,13 @@ def test_one_that_is_given_up_is_told_with_its_reason(home: Bullpen, figure: Fig
     stream.completion(client.prompt(session, "hello"))
 
 
-def test_without_language_servers_there_are_no_tools_for_them(home: Bullpen) -> None:
+def test_without_language_servers_there_are_no_tools_for_them(shared: Bullpen) -> None:
     options = {"disable_default_providers": True, "auto_lsp": False}
     script: list[dict[str, Any]] = [
         {"when": "look", "calls": [call("lsp_symbols", file_path="a.txt")]},
         {"say": "none"},
     ]
-    home.config.mkdir()
-    (home.config / "bullpen.json").write_text(json.dumps(config(script, options=options)))
-    project = home.home / "projects" / "plain"
-    project.mkdir()
-    home.start()
-    client = home.attach(project)
+    client = shared.attach(shared.project(*script, options=options))
     stream = client.stream()
     session = client.session()
     stream.completion(client.prompt(session, "look"))

@@ -76,28 +76,28 @@ def test_a_host_that_does_not_answer_is_said(shared: Bullpen) -> None:
     assert refused.status_code == 400
 
 
-def test_recent_models_are_remembered_apart_from_the_config(bullpen: Bullpen) -> None:
+def test_recent_models_are_remembered_apart_from_the_config(fresh: Bullpen) -> None:
     """What was picked, for all or for one session, newest first; the config that somebody wrote still wins."""
     settings = config([{"say": "hello"}])
     settings["providers"]["script"]["models"].append({"id": "fast"})
-    client = bullpen.attach(bullpen.project(**settings))
+    client = fresh.attach(fresh.project(**settings))
     chosen = {"provider": "script", "model": "player"}
     client.ok("POST", "/config/model", {"scope": 0, "model_type": "large", "model": chosen})
     client.ok("PUT", f"/sessions/{client.session()}/choices", {"large": chosen | {"model": "fast"}})
     remembered = client.ok("GET", "/models")
     assert [m["model"] for m in remembered["recent"]["large"]] == ["fast", "player"]
-    state = json.loads((bullpen.data / "bullpen.json").read_text())
+    state = json.loads((fresh.data / "bullpen.json").read_text())
     assert state["models"]["large"]["model"] == "player"
 
 
-def test_favourites_are_kept_for_all_workspaces(bullpen: Bullpen) -> None:
-    client = bullpen.attach(bullpen.project(**config([])))
+def test_favourites_are_kept_for_all_workspaces(fresh: Bullpen) -> None:
+    client = fresh.attach(fresh.project(**config([])))
     for name in ("a", "b", "a"):
         client.ok("POST", "/models/favorite", {"provider": "p", "model": name})
     client.ok("POST", "/models/favorite", {"provider": "p", "model": "b", "favorite": False})
-    bullpen.kill()
-    bullpen.restart()
-    again = bullpen.attach(bullpen.project(**config([])))
+    fresh.kill()
+    fresh.restart()
+    again = fresh.attach(fresh.project(**config([])))
     assert again.ok("GET", "/models")["favorites"] == [{"provider": "p", "model": "a"}]
     assert again.call("POST", "/models/favorite", {"provider": "p"}).status_code == 400
 
@@ -119,7 +119,7 @@ def warnings(client: Client) -> list[str]:
     return found
 
 
-def test_a_renewed_login_outlives_the_server(bullpen: Bullpen, host: ModelHost) -> None:
+def test_a_renewed_login_outlives_the_server(fresh: Bullpen, host: ModelHost) -> None:
     """The refresh token is good once: after a restart the newer one is used, by whoever comes."""
     spent: list[str] = []
 
@@ -139,16 +139,16 @@ def test_a_renewed_login_outlives_the_server(bullpen: Bullpen, host: ModelHost) 
     login = {"access_token": "a0", "refresh_token": "r0", "token_url": f"{host.url}/token"}
     settings = unlisted(host, models=[{"id": "m"}])
     del settings["providers"]["mine"]["api_key"]
-    client = bullpen.attach(bullpen.project(**settings))
+    client = fresh.attach(fresh.project(**settings))
     client.ok("POST", "/config/provider-key", {"provider_id": "mine", "kind": "oauth", "api_key": login})
     assert ask(client, "r1") == "hello"
     assert len(spent) == 1
     # Asked for, or taken from disk if the workspace had not seen yet what the turn left there.
     client.ok("POST", "/config/refresh-oauth", {"provider_id": "mine"})
     renewed = len(spent)
-    bullpen.kill()
-    bullpen.restart()
-    assert ask(bullpen.attach(client.path), "r2") == "hello"
+    fresh.kill()
+    fresh.restart()
+    assert ask(fresh.attach(client.path), "r2") == "hello"
     assert len(spent) == renewed
     shown = client.ok("GET", "/config")["providers"]["mine"]["oauth"]
     assert set(shown.values()) == {"********"}

@@ -75,15 +75,15 @@ def texts(messages: list[Message]) -> list[str]:
 # Attaching
 
 
-def test_another_version_does_not_replace_the_server(bullpen: Bullpen, start: Start) -> None:
+def test_another_version_does_not_replace_the_server(fresh: Bullpen, start: Start) -> None:
     """With a 200 the client would delete our socket and start its own server there; idle or not, it gets 409."""
-    client = start(bullpen)
-    assert bullpen.workspaces() == []
+    client = start(fresh)
+    assert fresh.workspaces() == []
     assert client.find_server() == 409
     assert client.send("POST", "/control", {"command": "shutdown"}).status_code == 409
     client.create()
     assert client.find_server() == 409
-    assert bullpen.process.poll() is None
+    assert fresh.process.poll() is None
 
 
 def test_the_terminal_attaches_and_leaves(client: ReferenceClient) -> None:

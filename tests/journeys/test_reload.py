@@ -71,14 +71,14 @@ def test_a_broken_file_goes_on_saying_what_it_said(shared: Bullpen) -> None:
     assert "error" not in changes(stream, 3)[2]
 
 
-def test_files_that_come_later_are_noticed(bullpen: Bullpen) -> None:
+def test_files_that_come_later_are_noticed(fresh: Bullpen) -> None:
     """In a directory that is not there yet either."""
-    path = bullpen.home / "projects" / "empty"
+    path = fresh.home / "projects" / "empty"
     path.mkdir()
-    client = bullpen.attach(path)
+    client = fresh.attach(path)
     stream = client.stream()
-    (bullpen.config).mkdir(parents=True)
-    (bullpen.config / "bullpen.json").write_text(json.dumps(config([{"say": "yours"}])))
+    fresh.config.mkdir(parents=True)
+    (fresh.config / "bullpen.json").write_text(json.dumps(config([{"say": "yours"}])))
     stream.next("config_changed")
     assert answer(client, stream, client.session(), "r1") == "yours"
     folder = path / ".agents" / "skills" / "knit"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.journeys.server import Bullpen
+from tests.journeys.server import Bullpen, new_home
 
 
 def sentence(result: subprocess.CompletedProcess[str]) -> str:
@@ -27,14 +29,22 @@ def fingerprint(directory: Path) -> dict[str, bytes]:
     return {str(f.relative_to(directory)): f.read_bytes() for f in directory.rglob("*") if f.is_file()}
 
 
+@pytest.fixture(scope="module")
+def memories() -> Iterator[Path]:
+    """The data of a server that was used and has ended cleanly."""
+    with new_home() as bullpen:
+        client = bullpen.start().attach(bullpen.project({"say": "remember me"}))
+        stream = client.stream()
+        stream.completion(client.prompt(client.session(), "hi"))
+        assert bullpen.terminate() == 0
+        yield bullpen.data
+
+
 @pytest.fixture
-def used(bullpen: Bullpen) -> Bullpen:
-    """A home that was used and whose server has ended cleanly."""
-    client = bullpen.attach(bullpen.project({"say": "remember me"}))
-    stream = client.stream()
-    stream.completion(client.prompt(client.session(), "hi"))
-    assert bullpen.terminate() == 0
-    return bullpen
+def used(home: Bullpen, memories: Path) -> Bullpen:
+    """A home with such data, in which no server runs."""
+    shutil.copytree(memories, home.data)
+    return home
 
 
 def test_a_second_server_on_the_same_data_names_the_first(bullpen: Bullpen) -> None:
@@ -137,20 +147,20 @@ def test_a_damaged_database_is_not_touched(used: Bullpen) -> None:
     assert not Path(used.socket).exists()
 
 
-def test_damage_inside_the_database_is_found_after_a_crash(bullpen: Bullpen) -> None:
+def test_damage_inside_the_database_is_found_after_a_crash(fresh: Bullpen) -> None:
     """The header is whole, the pages are not: after an unclean end the file is looked over before it is used."""
-    client = bullpen.attach(bullpen.project({"say": "remember me"}))
+    client = fresh.attach(fresh.project({"say": "remember me"}))
     stream = client.stream()
     stream.completion(client.prompt(client.session(), "hi"))
-    bullpen.kill()
-    database = bullpen.data / "bullpen.db"
+    fresh.kill()
+    database = fresh.data / "bullpen.db"
     with sqlite3.connect(database) as direct:
         direct.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     direct.close()
     content = database.read_bytes()
     database.write_bytes(content[:8192] + bytes(len(content) - 8192))
     damaged = database.read_bytes()
-    assert f"the database {database} is damaged" in sentence(bullpen.run_to_end(*bullpen.arguments))
+    assert f"the database {database} is damaged" in sentence(fresh.run_to_end(*fresh.arguments))
     assert database.read_bytes() == damaged
 
 

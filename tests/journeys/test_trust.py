@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.journeys.server import Bullpen, Client, config, until
+from tests.journeys.server import Bullpen, Client, config, new_home, until
 from tests.journeys.stream import Stream, parts_of
 
 PROGRAMS = ("bash", "sh", "git", "rg", "ls", "cat", "env", "python", "python3", "trap-mcp", "trap-lsp")
@@ -141,26 +141,29 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-@pytest.fixture
-def trap(home: Bullpen, listener: socket.socket) -> Trap:
-    """The repository, and a user whose own config has the scripted model."""
-    canaries = home.home / "canaries"
-    canaries.mkdir()
-    path = home.home / "projects" / "trap"
-    path.mkdir()
-    trap = Trap(path, canaries, listener.getsockname()[1])
-    trap.spring()
-    write = {"id": "call_w", "name": "write", "input": {"file_path": f"{path}/new.txt", "content": "x"}}
+@pytest.fixture(scope="module")
+def wary() -> Iterator[Bullpen]:
+    """A server that trusts no project, of a user whose own config has the scripted model."""
+    write = {"id": "call_w", "name": "write", "input": {"file_path": "new.txt", "content": "x"}}
     show = {"id": "call_b", "name": "bash", "input": {"command": "echo trap=$TRAP", "description": "look"}}
-    listing = {"id": "call_l", "name": "ls", "input": {"path": str(path)}}
+    listing = {"id": "call_l", "name": "ls", "input": {"path": "."}}
     script: list[dict[str, Any]] = [
         {"when": "write", "calls": [write]},
         {"when": "show", "calls": [show, listing]},
         {"when": "show", "say": "shown"},
         {"say": "hello from the user's model"},
     ]
-    home.config.mkdir()
-    (home.config / "bullpen.json").write_text(json.dumps(config(script)))
+    with new_home() as home:
+        home.config.mkdir()
+        (home.config / "bullpen.json").write_text(json.dumps(config(script)))
+        yield home.start(BULLPEN_TRUST="")
+
+
+@pytest.fixture
+def trap(wary: Bullpen, tmp_path: Path, listener: socket.socket) -> Trap:
+    trap = Trap(wary.project(), tmp_path / "canaries", listener.getsockname()[1])
+    trap.canaries.mkdir()
+    trap.spring()
     return trap
 
 
@@ -213,10 +216,9 @@ def run(client: Client, stream: Stream, text: str, **more: str) -> dict[str, str
     return {result["name"]: result["content"] for result in results}
 
 
-def test_nothing_of_an_untrusted_repository_runs(home: Bullpen, trap: Trap, listener: socket.socket) -> None:
+def test_nothing_of_an_untrusted_repository_runs(wary: Bullpen, trap: Trap, listener: socket.socket) -> None:
     """Open it, look at everything, work in it with tools: no canary, no connection, no variable."""
-    home.start(BULLPEN_TRUST="")
-    client = home.attach(trap.path)
+    client = wary.attach(trap.path)
     stream = client.stream()
     look_at_everything(client)
     results = run(client, stream, "show", permissions="allow")
@@ -224,16 +226,16 @@ def test_nothing_of_an_untrusted_repository_runs(home: Bullpen, trap: Trap, list
     shell = f"/agent/sessions/{client.session()}/shell"
     assert client.ok("POST", shell, {"command": "echo trap=$TRAP"})["output"].strip() == "trap="
     client.leave()
-    home.attach(trap.path)
-    assert home.terminate() == 0
+    wary.attach(trap.path)
+    assert wary.terminate() == 0
+    wary.restart()
     assert trap.sprung() == []
     assert connections(listener) == 0
 
 
-def test_what_was_ignored_is_named(home: Bullpen, trap: Trap) -> None:
+def test_what_was_ignored_is_named(wary: Bullpen, trap: Trap) -> None:
     """The workspace says that it is not trusted and which settings would take effect; the user's own model stays."""
-    home.start(BULLPEN_TRUST="")
-    client = home.attach(trap.path)
+    client = wary.attach(trap.path)
     assert client.info.get("trusted", False) is False
     named = set(client.info["untrusted_settings"])
     assert named >= {
@@ -249,30 +251,27 @@ def test_what_was_ignored_is_named(home: Bullpen, trap: Trap) -> None:
     assert client.ok("GET", "/lsps") == {}
 
 
-def test_an_untrusted_repository_cannot_allow_tools(home: Bullpen, trap: Trap) -> None:
+def test_an_untrusted_repository_cannot_allow_tools(wary: Bullpen, trap: Trap) -> None:
     """Its permission rules do not count: a person is asked."""
-    home.start(BULLPEN_TRUST="")
-    client = home.attach(trap.path)
+    client = wary.attach(trap.path)
     stream = client.stream()
     client.prompt(client.session(), "write", "r1")
     assert stream.next("permission_request")["tool_name"] == "write"
     assert not (trap.path / "new.txt").exists()
 
 
-def test_a_client_can_trust_nothing_by_itself(home: Bullpen, trap: Trap) -> None:
+def test_a_client_can_trust_nothing_by_itself(wary: Bullpen, trap: Trap) -> None:
     """Neither fields of the create call nor the creator's environment make the server trust a repository."""
-    home.start(BULLPEN_TRUST="")
-    client = home.attach(
-        trap.path, env=["BULLPEN_TRUST=1", f"PATH={home.env['PATH']}"], trusted=True, trust=True
+    client = wary.attach(
+        trap.path, env=["BULLPEN_TRUST=1", f"PATH={wary.env['PATH']}"], trusted=True, trust=True
     )
     assert "mcp.trap" in client.info["untrusted_settings"]
     assert trap.sprung() == []
 
 
-def test_a_changed_repository_is_still_not_trusted(home: Bullpen, trap: Trap) -> None:
+def test_a_changed_repository_is_still_not_trusted(wary: Bullpen, trap: Trap) -> None:
     """Files that change while the workspace is open are read again, and are as inert as before."""
-    home.start(BULLPEN_TRUST="")
-    client = home.attach(trap.path)
+    client = wary.attach(trap.path)
     stream = client.stream()
     settings = {"hooks": {"PreToolUse": [{"command": trap.touch("late-hook")}]}}
     (trap.path / "bullpen.json").write_text(json.dumps(settings))
