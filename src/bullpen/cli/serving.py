@@ -167,7 +167,7 @@ class _Network(Hosts):
     def make(self, settings: ProviderSettings) -> Provider:
         from bullpen.providers import registry
 
-        return registry.build(settings, self._client())
+        return registry.build(settings, None if settings.type in registry.OFFLINE else self._client())
 
     async def ask(self, providers: Sequence[ProviderSettings]) -> dict[str, Found]:
         http = await asyncio.to_thread(self._client)

@@ -39,6 +39,9 @@ BUILT_IN = {
     "omlx": _CHAT,
 }
 
+OFFLINE = frozenset({"demo", "scripted"})
+"""These ask nobody, so they are built without an HTTP client, which takes longer to load than all they need."""
+
 
 @functools.cache
 def known_types() -> frozenset[str]:
@@ -49,8 +52,9 @@ def known_types() -> frozenset[str]:
     return frozenset(BUILT_IN) | {point.name for point in entry_points(group=GROUP)}
 
 
-def build(settings: ProviderSettings, http: ModelClient) -> Provider:
-    """The provider for the settings. May import a library, so call it in a thread when that matters.
+def build(settings: ProviderSettings, http: ModelClient | None) -> Provider:
+    """The provider for the settings; only one that is `OFFLINE` can do without a client. May import a library, so call
+    it in a thread when that matters.
 
     Raises `ConfigError` for a type that nobody knows and for settings that the provider refuses.
     """
@@ -60,7 +64,7 @@ def build(settings: ProviderSettings, http: ModelClient) -> Provider:
         make: Any = getattr(import_module(module), name)
     else:
         make = _shipped(settings.type)
-    if settings.token or settings.key_source:
+    if http is not None and (settings.token or settings.key_source):
         from bullpen.providers.renewing import Renewing
 
         return Renewing(settings, http, make)
