@@ -30,6 +30,8 @@ SCRIPT = [
     {"when": "hello", "say": "Hello to you.", "usage": {"input": 1000, "output": 100}},
     {"when": "build", "say": "I will.", "calls": [BUILD], "usage": {"input": 1000, "output": 100}},
     {"when": "build", "say": "I did what I could.", "usage": {"input": 1000, "output": 100}},
+    {"when": "make it", "calls": [BUILD]},
+    {"when": "make it", "say": "Made."},
     {"when": "break", "fail": {"message": "no such model", "status": 400}},
     {"when": "hang", "say": "So", "hang": True},
     {"when": "shape", "say": "I would say seven."},
@@ -117,6 +119,7 @@ def place() -> Iterator[Place]:
         }
         chosen = {"provider": "play", "model": "m"}
         config = {"providers": {"play": provider}, "models": {"large": chosen, "small": chosen}}
+        found.file("task.md", "look at ")
         where = found.home / ".config" / "bullpen"
         where.mkdir(parents=True)
         (where / "bullpen.json").write_text(json.dumps(config))
@@ -152,6 +155,16 @@ def test_what_is_denied_is_told_to_the_model_and_the_turn_goes_on(place: Place) 
     assert not (place.project / "made").exists()
 
 
+def test_a_run_may_have_few_tools_and_leaves_the_session_as_it_was(place: Place) -> None:
+    found = place.result("--on-ask", "allow", "--allowed-tools", "view,gr*", "build")
+    assert (found["reason"], found["tool_calls"], found["denied_tools"]) == ("ok", 1, [])
+    assert not (place.project / "made").exists()
+    again = place.result("--on-ask", "allow", "-s", found["session_id"], "make it")
+    assert again["text"] == "Made."
+    assert (place.project / "made").exists()
+    (place.project / "made").unlink()
+
+
 def test_a_run_may_fail_at_the_first_ask(place: Place) -> None:
     found = place.result("--on-ask", "fail", "build")
     assert (found["reason"], found["exit_code"]) == ("permission", 5)
@@ -164,6 +177,7 @@ def test_a_run_may_fail_at_the_first_ask(place: Place) -> None:
     [
         (["break"], "provider", 4),
         (["--budget", "0.01", "build"], "limit", 6),
+        (["--max-steps", "1", "--system", "@task.md", "build"], "limit", 6),
         (["--timeout", "1s", "hang"], "timeout", 124),
         (["-m", "nothing", "hello"], "config", 3),
         (["--effort"], "usage", 2),
@@ -201,7 +215,7 @@ def test_files_and_what_is_piped_in_arrive_as_they_are(place: Place) -> None:
     names = [
         place.file("notes.txt", "Ä\r\n"),
         place.file("a.dat", picture),
-        place.file("task.md", "look at "),
+        "task.md",
     ]
     done = place.run("-f", names[0], "-f", names[1], "--prompt-file", names[2], "--json", stdin=b"one\r\ntwo")
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -60,7 +60,9 @@ async def one_run(path: str, wish: Wish, report: Report, *, host: str | None, na
                 return await following.join()
             prepared = await _prepared(room, wish)
             session = await following.choose_session()
-            wanted = Wanted(wish.model, wish.effort, wish.budget, stays=wish.detach)
+            wanted = Wanted(
+                wish.model, wish.effort, wish.budget, wish.tools, wish.instructions, wish.steps, wish.detach
+            )
             async with for_one_run(room, session, wanted, following.output.say):
                 return await following.send(prepared)
     return report.end("timeout", "the time was up before the turn was over", "timeout")

@@ -66,6 +66,13 @@ class RunCommand(click.Command):
     help="Spend no more than this.",
 )
 @click.option(
+    "--allowed-tools", metavar="NAMES", help="Have only these tools, apart by commas: view,grep,mcp_git_*."
+)
+@click.option("--system", metavar="TEXT", help="Add this to the system prompt; @FILE takes it from a file.")
+@click.option(
+    "--max-steps", metavar="N", type=click.IntRange(min=1), help="Ask the model no more often than this."
+)
+@click.option(
     "--detach", is_flag=True, help="Print session and run id as soon as the prompt is accepted, and leave."
 )
 @click.option(
@@ -175,6 +182,9 @@ def wish_of(
     on_ask: Any,
     timeout: str | None,
     budget: float | None,
+    allowed_tools: str | None,
+    system: str | None,
+    max_steps: int | None,
     detach: bool,
     attach_to: str | None,
     output_schema: str | None,
@@ -191,7 +201,8 @@ def wish_of(
     timeout_s = span_of(timeout, "--timeout")
     if attach_to is not None:
         others = (prompt, prompt_file, files, session, go_on, model, effort, budget, detach, output_schema)
-        if not attach_to or any(others) or on_ask in ("allow", "deny", "fail"):
+        own = (allowed_tools, system, max_steps)
+        if not attach_to or any(others) or any(own) or on_ask in ("allow", "deny", "fail"):
             raise click.UsageError(
                 "--attach follows a run as it was sent: only --on-ask ask or wait, --timeout, --json and --quiet go with it"
             )
@@ -224,6 +235,9 @@ def wish_of(
         model=model,
         effort=effort,
         budget=budget or 0,
+        tools=_names(allowed_tools),
+        instructions=read_text(system[1:], "--system") if system and system.startswith("@") else system or "",
+        steps=max_steps or 0,
         on_ask=on_ask or ("ask" if watched else "deny"),
         timeout_s=timeout_s,
         detach=detach,
@@ -231,6 +245,13 @@ def wish_of(
         as_json=as_json,
         quiet=quiet,
     )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    names = tuple(filter(None, (name.strip() for name in (text or "").split(","))))
+    if text is not None and not names:
+        raise click.UsageError("--allowed-tools names no tool")
+    return names
 
 
 def _schema(text: str) -> Any:

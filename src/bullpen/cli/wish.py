@@ -35,6 +35,9 @@ class Wish:
     model: str = ""
     effort: str = ""
     budget: float = 0
+    tools: tuple[str, ...] = ()
+    instructions: str = ""
+    steps: int = 0
     on_ask: OnAsk = "deny"
     timeout_s: float | None = None
     detach: bool = False

@@ -329,7 +329,8 @@ class Runner:
         prompt, session, draft = begun.prompt, begun.session, begun.draft
         assert session is not None and draft is not None
         await agent.prepare(interactive=prompt.interactive)
-        tools = {n: t for n, t in offered(agent, prompt).items() if not t.inner}
+        own = self._services.choices.of(prompt.session)
+        tools = {n: t for n, t in offered(agent, prompt, own).items() if not t.inner}
         limits = agent.settings.options.turn_limits
         history = await self._history(chosen, begun)
         scene = await self._services.scenes.of(session, agent.work_tree)
@@ -337,13 +338,15 @@ class Runner:
         run = TurnRun(
             Active(self._services, agent, prompt, prompt.session),
             chosen,
-            system="\n".join(filter(None, (await agent.system_prompt(), scene, added))),
+            system="\n".join(
+                filter(None, (await agent.system_prompt(), scene, added, own.instructions or ""))
+            ),
             tools=tools,
             history=history,
             draft=draft,
             requests=_requests(history, after_summary=bool(session.summary_message_id)),
             used=session.prompt_tokens + session.completion_tokens,
-            most_steps=limits.steps,
+            most_steps=own.steps or limits.steps,
             hooks=hooks,
         )
         self._running[prompt.session].runs.append(run)

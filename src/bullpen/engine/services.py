@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -26,6 +27,7 @@ from bullpen.lsp.servers import LspServers
 from bullpen.net.web import Web
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import Model, SelectedModel
+from bullpen.schema.choices import SessionChoices
 from bullpen.store.prompts import Prompt
 from bullpen.store.store import Store
 from bullpen.system.clock import Clock
@@ -107,9 +109,12 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.clock.time())
 
 
-def offered(agent: Agent, prompt: Prompt) -> dict[str, Tool]:
-    """The tools that a prompt's turn and its sub-agents choose from."""
-    return {n: t for n, t in agent.tools().items() if prompt.interactive or not t.interactive}
+def offered(agent: Agent, prompt: Prompt, own: SessionChoices) -> dict[str, Tool]:
+    """The tools that a prompt's turn and its sub-agents choose from. Inner ones come with the tool that sends for them."""
+    found = {n: t for n, t in agent.tools().items() if prompt.interactive or not t.interactive}
+    if own.tools is UNSET:
+        return found
+    return {n: t for n, t in found.items() if t.inner or any(fnmatchcase(n, each) for each in own.tools)}
 
 
 async def choose(agent: Agent, selected: SelectedModel | None) -> Chosen:

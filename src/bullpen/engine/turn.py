@@ -388,6 +388,7 @@ class TurnRun:
                 chosen = await choose(active.agent, definition.model)
             except BullpenError as exc:
                 raise ToolFailed(f"The sub-agent {definition.name!r} cannot be sent: {exc}") from exc
+        own = self._services.choices.of(active.prompt.session)
         child = f"{self._draft.id}$${call_id}"
         said = msgspec.structs.replace(active.prompt, session=child, text=prompt, attachments=())
 
@@ -410,7 +411,9 @@ class TurnRun:
             system=await active.agent.task_prompt(definition)
             if errand is None
             else words.task(errand.directory, definition.prompt),
-            tools={n: t for n, t in offered(active.agent, active.prompt).items() if _may_use(definition, t)},
+            tools={
+                n: t for n, t in offered(active.agent, active.prompt, own).items() if _may_use(definition, t)
+            },
             history=History([UserTurn(prompt)]),
             draft=draft,
             requests=[prompt],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 import msgspec
+from msgspec import UNSET
 
 from bullpen.errors import BadRequest, BullpenError, NoModel
 from bullpen.present.inert import inert_line
@@ -118,12 +119,19 @@ def tour(among: list[Choice]) -> Choice | None:
     return next((c for c in among if c.provider == DEMO), None)
 
 
+CHOSEN = ("large", "small", "budget", "tools", "instructions", "steps")
+"""What a run may choose for itself, and what is taken back after it."""
+
+
 class Wanted(NamedTuple):
     """What one run wants otherwise than its session. With `stays` it is not taken back: the run goes on without us."""
 
     model: str = ""
     effort: str = ""
     budget: float = 0
+    tools: tuple[str, ...] = ()
+    instructions: str = ""
+    steps: int = 0
     stays: bool = False
 
 
@@ -138,7 +146,7 @@ async def for_one_run(
         yield
         return
     before = await room.choices(session)
-    back = {name: getattr(before, name) or None for name in ("large", "small", "budget")}
+    back = {name: getattr(before, name) or None for name in CHOSEN}
     await room.choose(session, change)
     try:
         yield
@@ -149,14 +157,21 @@ async def for_one_run(
 
 
 async def _change(room: Room, session: str, wanted: Wanted, say: Callable[[str], None]) -> ChoicesChange:
-    change = ChoicesChange(budget=Budget(run=wanted.budget)) if wanted.budget else ChoicesChange()
+    change = ChoicesChange(
+        budget=Budget(run=wanted.budget) if wanted.budget else UNSET,
+        tools=wanted.tools or UNSET,
+        instructions=wanted.instructions or UNSET,
+        steps=wanted.steps or UNSET,
+    )
     agent = await room.agent()
     if wanted.model or not agent.is_ready:
         choice = await _choice(room, wanted.model, say)
         chosen = SelectedModel(provider=choice.provider, model=choice.model)
         change = msgspec.structs.replace(change, large=chosen, small=chosen)
     if wanted.effort:
-        own = change.large or (await room.choices(session)).large or agent.model_cfg
+        said = change.large or (await room.choices(session)).large
+        # A session may have chosen an effort alone.
+        own = said if said and said.model else agent.model_cfg
         levels = await _levels(room, own)
         if levels and wanted.effort not in levels:
             raise NoModel(

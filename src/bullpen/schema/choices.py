@@ -1,4 +1,5 @@
-"""What a session does otherwise than its workspace: its models, what it may spend, and what it does at a provider's limit."""
+"""What a session does otherwise than its workspace: its models, what it may spend and use, what it is told, and what it does at a
+provider's limit."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from bullpen.schema.wire import Wire
 
 Dollars = Annotated[float, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
+Steps = Annotated[int, Meta(ge=1)]
 
 
 class Policy(Wire, frozen=True, kw_only=True):
@@ -30,13 +32,19 @@ class Budget(Wire, frozen=True, kw_only=True):
 
 
 class SessionChoices(Wire, frozen=True, kw_only=True):
-    """What was chosen for one session; what is not set follows the workspace."""
+    """What was chosen for one session; what is not set follows the workspace.
+
+    `tools` are the only ones that it and its sub-agents have, by name, with `*` for any part of one; `instructions` stand at
+    the end of the system prompt; `steps` is how many one turn may take."""
 
     session_id: str
     large: SelectedModel | UnsetType = UNSET
     small: SelectedModel | UnsetType = UNSET
     policy: Policy | UnsetType = UNSET
     budget: Budget | UnsetType = UNSET
+    tools: tuple[str, ...] | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    steps: Steps | UnsetType = UNSET
 
 
 class ChoicesChange(Wire, frozen=True, kw_only=True):
@@ -46,3 +54,6 @@ class ChoicesChange(Wire, frozen=True, kw_only=True):
     small: SelectedModel | UnsetType | None = UNSET
     policy: Policy | UnsetType | None = UNSET
     budget: Budget | UnsetType | None = UNSET
+    tools: tuple[str, ...] | UnsetType | None = UNSET
+    instructions: str | UnsetType | None = UNSET
+    steps: Steps | UnsetType | None = UNSET
