@@ -285,8 +285,11 @@ class ChatScreen(Screen[None]):
 
     def _shown(self, session_id: str) -> Transcript | None:
         """The conversation of a session, if it is open in a tab."""
-        found = [each for each in self.query(Transcript) if each.session_id == session_id]
-        return found[0] if found else None
+        # Asked for every piece of a growing text, so without a walk through all widgets.
+        for each in self.query_one("#transcripts", ContentSwitcher).children:
+            if isinstance(each, Transcript) and each.session_id == session_id:
+                return each
+        return None
 
     def _sender_of(self, session_id: str) -> str:
         """The session that sent a sub-agent, or nothing that is shown."""

@@ -121,3 +121,30 @@ async def test_a_running_command_is_seen_and_selected_text_is_copied(desks: Desk
         await ana.pilot.hover(offset=(x + 3, y))
         await ana.pilot.mouse_up(offset=(x + 3, y))
         await ana.until(lambda: ana.app.clipboard == "Over", "the selected text")
+        await ana.pilot.click(offset=(x, y), times=2)
+        await ana.until(lambda: ana.app.clipboard == "Over.", "the word that was clicked on twice")
+
+
+async def test_a_call_that_waits_for_a_person_and_a_host_that_refuses(desks: Desks) -> None:
+    busy = {"message": "too many at once", "status": 429, "retry_after_s": 60, "times": 1}
+    project = desks.project(
+        {
+            "when": "go",
+            "calls": [{"name": "bash", "input": {"command": "touch made", "description": "d"}, "id": "b"}],
+        },
+        {"when": "go", "say": "Over."},
+        {"when": "busy", "fail": busy, "calls": [{"name": "glob", "input": {"pattern": "*"}, "id": "g"}]},
+        {"when": "busy", "say": "At last."},
+    )
+    async with desks.sit(project) as ana:
+        await ana.type("go\n")
+        await ana.until(lambda: ana.room.asks, "the ask")
+        await ana.until_shown("? Bash  touch made  waits for your answer")
+        await ana.room.grant(ana.room.asks[0], "allow")  # type: ignore[arg-type]
+        await ana.until_shown("✓ Bash  touch made", "Over.")
+        await ana.room.prompt("busy")
+        await ana.until_shown("too many at once", "attempt", "(r asks now)")
+        ana.chat.transcript.focus()
+        await ana.pilot.press("r")
+        await ana.until_shown("At last.")
+        assert "asks now" not in ana.screen

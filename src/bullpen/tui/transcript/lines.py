@@ -5,13 +5,14 @@ following ──scrolled up──▶ reading ──scrolled to the end, ctrl+end
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.segment import Segment
 from textual import events
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -75,6 +76,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._is_still = preferences.motion == "reduced"
         self._anchor = Place(0, 0)
         self._left_at = 0
+        self._told_behind = 0
         self._is_laying_out = False
         self._shown: list[tuple[Strip, Place]] = []
         self._welcome: list[Strip] = []
@@ -142,7 +144,9 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         finally:
             self._is_laying_out = False
         self._paint()
-        self.post_message(self.Moved(self.behind))
+        if self.behind != self._told_behind:
+            self._told_behind = self.behind
+            self.post_message(self.Moved(self.behind))
 
     def _stretch(self) -> None:
         """Tell how much there is. Nothing else depends on it, so no other widget has to be laid out anew."""
@@ -308,7 +312,23 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         return "\n".join(rows).strip("\n"), "\n"
 
     def on_click(self, event: events.Click) -> None:
-        _, place = self._at(event.y)
-        if place != NOWHERE:
-            item = self.window.items[place.item]
-            self.post_message(self.Chosen(item, place.row, self.window.column[place.item], event.chain))
+        strip, place = self._at(event.y)
+        if place == NOWHERE:
+            return
+        if event.chain > 1:
+            # Textual would select the whole conversation.
+            event.prevent_default()
+            start, end = _word(strip, event.x) if event.chain == 2 else (2, len(strip.text.rstrip()))
+            line = place.item << ROW_BITS | place.row
+            self.screen.selections = {self: Selection(Offset(start, line), Offset(end, line))}
+        item = self.window.items[place.item]
+        self.post_message(self.Chosen(item, place.row, self.window.column[place.item], event.chain))
+
+
+def _word(strip: Strip, x: int) -> tuple[int, int]:
+    """From where to where the word in a column reaches."""
+    at = len(strip.crop(0, x).text)
+    return next(
+        (found.span() for found in re.finditer(r"\S+", strip.text) if found.start() <= at < found.end()),
+        (at, at),
+    )

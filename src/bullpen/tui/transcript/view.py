@@ -90,6 +90,7 @@ class Transcript(Widget):
         self._costs: dict[str, float] = {}
         self._spent_before: float | None = None
         self._waiting: RunWaiting | None = None
+        self._countdown: Timer
         self._matches: list[Match] = []
         self._match = -1
 
@@ -98,6 +99,9 @@ class Transcript(Widget):
         yield Static(id="refused")
         yield Static(id="behind")
         yield FindBar()
+
+    def on_mount(self) -> None:
+        self._countdown = self.set_interval(1, self._show_refusal, pause=True)
 
     def focus(self, scroll_visible: bool = True) -> Self:
         self._lines.focus(scroll_visible)
@@ -222,23 +226,24 @@ class Transcript(Widget):
         event.stop()
         mark = self.query_one("#behind", Static)
         rows = f"{event.behind} new {'line' if event.behind == 1 else 'lines'}"
-        mark.update(f"↓ {rows} (ctrl+end)" if event.behind else "")
+        mark.update(f"↓ {rows} (ctrl+end)" if event.behind else "", layout=False)
         mark.display = bool(event.behind)
 
     def _show_refusal(self) -> None:
+        """Why the turn waits, and for how long yet."""
         row = self.query_one("#refused", Static)
         waiting = self._waiting
         row.display = waiting is not None
         if waiting is None:
+            self._countdown.pause()
             return
+        self._countdown.resume()
         left = clock(max(waiting.until - time.time(), 0))
         model = f"{inert_line(waiting.model)}: " if waiting.model else ""
-        row.update(
-            Text(
-                f"⧗ {model}{inert_line(waiting.reason)}  attempt {waiting.attempt}, again in {left}  (r asks now)"
-            )
+        told = (
+            f"⧗ {model}{inert_line(waiting.reason)}  attempt {waiting.attempt}, again in {left}  (r asks now)"
         )
-        self.set_timer(1, self._show_refusal)
+        row.update(Text(told))
 
     # Keys
 
@@ -358,6 +363,8 @@ class Transcript(Widget):
             self.post_message(self.Opened(item.child))
         elif event.clicks == 1 and event.row in (0, event.rows - 2):
             self._fold()
+        elif event.clicks > 1:
+            self.copy_selection()
         self._lines.refresh()
 
     # Finding
