@@ -49,6 +49,13 @@ def test_a_command_that_failed_is_never_ticked_off() -> None:
     assert used("bash", {"command": "make"}, "ok", {"output": "ok"}).startswith("  ✓ Bash  make")
 
 
+def test_a_long_command_leaves_room_for_how_it_went() -> None:
+    about = {"output": "", "exit_code": 1, "start_time": 0, "end_time": 4000}
+    row = used("bash", {"command": "make " * 40}, "", about, width=60)
+    assert row.startswith("  ✗ Bash  make make")
+    assert row.endswith("…  exit 1  4s")
+
+
 def test_long_output_is_folded_and_errors_are_whole_on_demand() -> None:
     text = "\n".join(f"line {n}" for n in range(30))
     folded = used("grep", {"pattern": "x"}, text)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
 from bullpen.present.describe import hook_lines
 from bullpen.present.inert import clock as time_of_day
-from bullpen.present.inert import inert_line
+from bullpen.present.inert import cut, inert_line
 from bullpen.schema.message import CANCELLED_BY_USER, Binary
 from bullpen.tui.panel import clock
 from bullpen.tui.transcript import bodies
 from bullpen.tui.transcript.children import tree
 from bullpen.tui.transcript.diffs import SPLIT_FROM
-from bullpen.tui.transcript.flow import Break, Run, blank, strips
+from bullpen.tui.transcript.flow import Run, blank, strips
 from bullpen.tui.transcript.items import (
     Call,
     Ending,
@@ -52,6 +53,11 @@ THOUGHT_CHARACTERS = 4_000
 """Of a folded thought only its end is looked at."""
 
 ICONS: dict[State, str] = {"asking": "?", "done": "✓", "failed": "✗", "cancelled": "⊘"}
+TOLD: dict[State, str] = {
+    "pending": "  preparing",
+    "asking": "  waits for your answer",
+    "cancelled": "  cancelled",
+}
 EFFECTIVE = "⚑ what ran:"
 LIVE: frozenset[State] = frozenset({"pending", "running", "asking"})
 
@@ -230,29 +236,33 @@ def _call(item: Call, scene: Scene) -> list[Strip]:
 
 
 def _header(item: Call, facts: Facts, state: State, code: int, scene: Scene) -> list[Strip]:
+    """The first row. Folded it is cut where its arguments are too long, never where it says how it went."""
     palette = scene.palette
     header = header_of(item.call, facts)
     icon = ICONS.get(state, scene.spinner)
-    colour = {
+    colours = {
         "done": palette.good,
         "failed": palette.bad,
         "cancelled": palette.faint,
         "asking": palette.warn,
-    }.get(state, palette.accent)
-    runs: list[Run] = [(f"{icon} ", colour), (header.name, palette.strong)]
-    runs += [(f"  {header.main}", palette.text)] if header.main else []
-    runs += [(f"  ({', '.join(header.more)})", palette.faint)] if header.more else []
+    }
     took = seconds_of(facts)
-    told = {
-        "pending": "preparing",
-        "asking": "waits for your answer",
-        "cancelled": "cancelled",
-    }.get(state, "")
-    told = f"exit {code}" if code else told
-    told += f"{'  ' if told else ''}{clock(took)}" if took >= 1 else ""
-    runs += [(f"  {told}", palette.warn if state == "asking" else palette.faint)] if told else []
-    at: Break = "word" if item.key in scene.unfolded else "cut"
-    return strips(runs, scene.width, palette.text, first=[(GAP, palette.text)], at=at)
+    told = f"  exit {code}" if code else TOLD.get(state, "")
+    told += f"  {clock(took)}" if took >= 1 else ""
+    more = f"  ({', '.join(header.more)})" if header.more else ""
+    main = f"  {header.main}" if header.main else ""
+    if item.key not in scene.unfolded:
+        used = cell_len(f"{GAP}{icon} {header.name}{told}")
+        main = cut(main, max(scene.width - used, 8))
+        more = cut(more, max(scene.width - used - cell_len(main), 1)) if more else ""
+    runs = [
+        (f"{icon} ", colours.get(state, palette.accent)),
+        (header.name, palette.strong),
+        (main, palette.text),
+        (more, palette.faint),
+        (told, palette.bad if code else palette.warn if state == "asking" else palette.faint),
+    ]
+    return strips(runs, scene.width, palette.text, first=[(GAP, palette.text)])
 
 
 def _body(item: Call, facts: Facts, state: State, scene: Scene) -> list[Strip]:

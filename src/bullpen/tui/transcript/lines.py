@@ -75,7 +75,8 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         """The row of an item at which it was found last."""
         self._is_still = preferences.motion == "reduced"
         self._anchor = Place(0, 0)
-        self._left_at = 0
+        self._left = Place(0, 0)
+        """The item that was the last one when the end was left, and its height then; 0 when that is not known any more."""
         self._told_behind = 0
         self._is_laying_out = False
         self._shown: list[tuple[Strip, Place]] = []
@@ -104,6 +105,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self.scene.palette = palette(self.rich_style, self.app.theme_variables)
         self.scene.texts.clear()
         self._anchor = self.window.redraw(self._anchor)
+        self._left = Place(self._left.item, 0)
         self.lay_out()
         self.refresh()
 
@@ -122,7 +124,18 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def behind(self) -> int:
         """How many rows have come since one left the end."""
-        return 0 if self.is_following else max(self.window.column.total - self._left_at, 0)
+        column = self.window.column
+        if self.is_following or self._left.item >= len(column):
+            return 0
+        last, height = self._left
+        grown = column[last] - height if height else 0
+        return max(column.total - column.top(last + 1) + grown, 0)
+
+    def _leave_end(self) -> None:
+        """From here on what comes is counted, behind the item that is the last one now."""
+        self.is_following = False
+        last = max(len(self.window.items) - 1, 0)
+        self._left = Place(last, self.window.column[last] if self.window.items else 0)
 
     def lay_out(self) -> None:
         """Draw what the window shows, and have it stay where it is, or at the end."""
@@ -160,11 +173,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
             self.vertical_scrollbar.position = new_value
         if self._is_laying_out or round(old_value) == round(new_value):
             return
-        was_following = self.is_following
         self._anchor = self.window.column.at(round(new_value))
-        self.is_following = new_value >= self.max_scroll_y
-        if was_following and not self.is_following:
-            self._left_at = self.window.column.total
+        if new_value >= self.max_scroll_y:
+            self.is_following = True
+        elif self.is_following:
+            self._leave_end()
         self.lay_out()
 
     def follow(self) -> None:
@@ -175,8 +188,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     def go_to(self, index: int, row: int = 0, *, above: int = 0) -> None:
         """Have a row of an item in the window, with some rows above it."""
         if self.is_following:
-            self._left_at = self.window.column.total
-        self.is_following = False
+            self._leave_end()
         self._anchor = self.window.settle(Place(index, row), self._height)
         y = max(self.window.column.y(self._anchor) - above, 0)
         self._anchor = self.window.settle(self.window.column.at(y), self._height)
