@@ -25,7 +25,7 @@ FILES = [
     [
         (
             "main",
-            ["docs/main/", "src/app/main.py", "src/main_test.py", "docs/main/index.md", "src/domain.py"],
+            ["src/app/main.py", "docs/main/", "src/main_test.py", "docs/main/index.md", "src/domain.py"],
         ),
         ("MAIN.PY", ["src/app/main.py"]),
         ("readme", ["README.md"]),

@@ -12,6 +12,8 @@ from typing import Any
 import anyio
 import pytest
 from tests.journeys.server import Bullpen
+from textual.events import Key
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from bullpen.client.workspace import Room
@@ -79,8 +81,11 @@ class Sitting:
         await self.until(lambda: all(text in self.screen for text in texts), f"{texts} to be shown")
 
     async def type(self, text: str) -> None:
-        """Type it, key by key."""
-        await self.pilot.press(*(("enter" if c == "\n" else "space" if c == " " else c) for c in text))
+        """Type it, key by key, faster than anything is drawn."""
+        for character in text:
+            key = Key("enter", "\r") if character == "\n" else Key(_character_to_key(character), character)
+            self.app.post_message(key)
+        await self.pilot.pause()
 
 
 @dataclass

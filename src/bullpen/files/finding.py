@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 LONGEST_QUERY = 200
+NOT_AT_ALL = 6
+"""Behind every tier of fitting names."""
 
 
 class Name(NamedTuple):
@@ -58,22 +60,23 @@ def _fitting(names: Iterable[Name], wanted: str) -> Iterator[tuple[int, int, int
             if wanted in (name.lower, name.lower.rstrip("/")):
                 tier = 0
             elif name.lower.startswith(wanted):
-                tier = 1
+                tier = 2
             else:
-                tier = 2 if part in name.lower else _loosely(name, wanted, in_order)
+                tier = 3 if part in name.lower else _loosely(name, wanted, in_order)
         elif wanted in (name.last, name.last.partition(".")[0]):
-            tier = 0
+            # Of two that are called so, the file is meant.
+            tier = 1 if name.path.endswith("/") else 0
         elif name.last.startswith(wanted):
-            tier = 1
-        elif name.lower.startswith(wanted) or part in name.lower:
             tier = 2
+        elif name.lower.startswith(wanted) or part in name.lower:
+            tier = 3
         else:
             tier = _loosely(name, wanted, in_order)
-        if tier <= 4:
+        if tier < NOT_AT_ALL:
             yield tier, name.lower.rstrip("/").count("/"), len(name.path), name.path
 
 
 def _loosely(name: Name, wanted: str, in_order: re.Pattern[str]) -> int:
     if wanted in name.lower:
-        return 3
-    return 4 if in_order.match(name.lower) else 5
+        return 4
+    return 5 if in_order.match(name.lower) else NOT_AT_ALL

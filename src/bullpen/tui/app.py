@@ -20,11 +20,15 @@ from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
 from bullpen.tui.chat import ChatScreen
 from bullpen.tui.outside import Outside
+from bullpen.tui.editor import keys as editor_keys
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import short_path
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
+
+ALL_KEYS = (*keymap.KEYS, *editor_keys.KEYS)
+"""Of the screen and of what stands on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Terminal(App[int], inherit_bindings=False):
         self.theme = themes.chosen(self.preferences.theme).name
         if self.preferences.motion == "reduced":
             self.animation_level = "none"
-        own, refused = keymap.checked(self.preferences.keys, keymap.KEYS)
+        own, refused = keymap.checked(self.preferences.keys, ALL_KEYS)
         self.set_keymap(own)
         for line in (*([self._complaint] if self._complaint else ()), *refused):
             self._chat.notice(line, kind="warning")

@@ -13,6 +13,9 @@ from textual.widgets.text_area import Selection
 
 from bullpen.tui.editor.attachments import normalised
 
+SMALLEST = 3
+"""Rows that are always there."""
+
 
 class Owner(Protocol):
     """The editor, as far as its text needs it."""
@@ -88,6 +91,11 @@ class Area(TextArea):
         """Replace all of it, so that it can be undone, with the caret at the end."""
         result = self.replace(text, self.document.start, self.document.end, maintain_selection_offset=False)
         self.move_cursor(result.end_location)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As high as its text, but no more than half of the screen."""
+        height = super().get_content_height(container, viewport, width)
+        return min(height, max(viewport.height // 2 - 2, SMALLEST))
 
     def _size_updated(
         self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
