@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -241,3 +243,25 @@ async def test_images_come_as_paths_and_only_for_a_model_that_sees_them(desks: D
         await ana.until_shown("this terminal cannot be lent to another program")
         await ana.type("quit\n")
         await ana.until(lambda: not ana.app.is_running, "the terminal to close")
+
+
+async def test_what_tool_servers_keep_is_mentioned_and_their_prompts_are_commands(desks: Desks) -> None:
+    probe = {
+        "command": sys.executable,
+        "args": ["-m", "tests.mcp.server"],
+        "env": {"PYTHONPATH": os.getcwd()},
+    }
+    async with desks.sit(desks.project(ANYTHING, mcp={"probe": probe})) as ana:
+        states = await ana.room.call("GET", "/mcp/resources")
+        while not states.read(list[dict[str, str]]):
+            await ana.pilot.pause(0.05)
+            states = await ana.room.call("GET", "/mcp/resources")
+        await ana.type("/probe:review a.py\n")
+        await ana.until(lambda: prompts(ana) == ["Please review a.py"], "the server's prompt")
+        await ana.type("read @toda")
+        await ana.until_shown("probe/today")
+        await ana.pilot.press("tab", "enter")
+        await ana.until(lambda: len(prompts(ana)) == 2, "the prompt")
+        message = [m for m in ana.room.messages(ana.room.current_session) if m.role == "user"][-1]
+        [resource] = [part.data for part in message.parts if isinstance(part, BinaryPart)]
+        assert (resource.path, resource.mime_type) == ("note://today", "text/plain")
