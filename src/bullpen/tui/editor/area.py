@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from textual.events import Key, Paste
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
@@ -46,10 +46,13 @@ class Area(TextArea):
         self._owner = owner
 
     async def _on_key(self, event: Key) -> None:
-        if event.is_printable:
+        if event.is_printable and not event.key.startswith(("alt+", "ctrl+", "super+")):
             is_done = event.character == "!" and self.cursor_at_start_of_text and self._owner.begin_shell()
         else:
             is_done = await self._carry_out(event.key)
+            # Alt and a letter is not that letter, also where it means nothing here.
+            if event.is_printable:
+                event.prevent_default()
         if is_done:
             event.stop()
             event.prevent_default()
@@ -91,6 +94,12 @@ class Area(TextArea):
         """Replace all of it, so that it can be undone, with the caret at the end."""
         result = self.replace(text, self.document.start, self.document.end, maintain_selection_offset=False)
         self.move_cursor(result.end_location)
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        # An undo takes the text away before it puts the caret back, and a scroll bar that goes with it looks for the caret.
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center, animate)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As high as its text, but no more than half of the screen."""
