@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import pytest
 from tests.tui.conftest import Desks, Sitting
 
-from bullpen.client.workspace import attach
-
 pytestmark = pytest.mark.anyio
 
 
@@ -99,14 +97,16 @@ async def test_the_mouse_answers(desks: Desks) -> None:
 
 async def test_one_answers_and_the_others_dialog_closes_and_says_who(desks: Desks) -> None:
     project = desks.project(*script(["both"]))
-    async with desks.sit(project, name="ana") as ana:
-        await ana.type("make both!\n")
-        await until_asked(ana, "touch both")
-        async with attach(project, host=f"unix://{desks.server.socket}", name="ben") as ben:
-            (ask,) = ben.asks
-            assert await ben.grant(ask, "allow")  # type: ignore[arg-type]
-        await ana.until_shown("ben allowed it")
-        await ana.until(lambda: ana.chat.is_active, "the conversation")
+    async with desks.sit(project, size=(80, 24), name="ana") as ana:
+        await ana.chat.open_new()
+        async with desks.sit(project, size=(80, 24), name="ben", session=ana.room.current_session) as ben:
+            await ana.room.prompt("make both!")
+            await until_asked(ana, "touch both")
+            await until_asked(ben, "touch both")
+            await ana.pilot.press("a")
+            await ben.until(lambda: ben.chat.is_active, "the conversation")
+            assert ("info", "ana allowed it") in ben.chat.notices
+            await ana.until_shown("both is over")
 
 
 async def test_what_another_session_asks_is_told_and_not_shown(desks: Desks) -> None:
@@ -131,6 +131,14 @@ async def test_a_change_is_shown_as_what_differs(desks: Desks) -> None:
         await ana.pilot.press("a")
         await ana.until_shown("changed")
     assert "one = 2" in Path(project, "a.py").read_text()
+
+
+async def test_a_new_file_is_shown_as_lines_that_come(desks: Desks) -> None:
+    call = {"name": "write", "input": {"file_path": "new.txt", "content": "one line\n"}}
+    async with desks.sit(desks.project({"calls": [call]}, {"say": "over"}), size=(80, 24)) as ana:
+        await ana.chat.open_new()
+        await ana.room.prompt("go")
+        await until_asked(ana, "+one line")
 
 
 async def test_what_hides_something_is_marked_as_a_risk_in_words(desks: Desks) -> None:

@@ -156,7 +156,7 @@ async def test_a_model_is_chosen_for_the_session_and_as_default(desks: Desks) ->
 
 async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unseen(desks: Desks) -> None:
     async with desks.sit(desks.project(options={}, models={}, providers={}), size=SMALL) as ana:
-        await ana.until_shown("Welcome to Bullpen", "t try the guided tour")
+        await ana.until_shown("Welcome to Bullpen", "t try the guided tour", "esc look around")
         await ana.pilot.press("m")
         await ana.until_shown("Models", "Not set up yet")
         await ana.type("anthropic")
@@ -169,7 +169,7 @@ async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unsee
         await ana.until_shown("the key of Anthropic is kept")
         await back(ana)
         await ana.pilot.press("ctrl+p", *"first model", "enter")
-        await ana.until_shown("t try the guided tour")
+        await ana.until_shown("t try the guided tour", "esc look around")
         await ana.pilot.press("t")
         await ana.until_shown("model: demo/")
         assert (await ana.room.agent()).is_ready

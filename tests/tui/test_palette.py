@@ -68,6 +68,17 @@ async def test_a_command_of_ones_own_asks_for_its_arguments(desks: Desks) -> Non
         await ana.until_shown("Review engine thoroughly.", "Looks fine.")
 
 
+async def test_a_command_that_needs_words_asks_for_them(desks: Desks) -> None:
+    async with desks.sit(desks.project(), size=(80, 24)) as ana:
+        await ana.chat.open_new("Before")
+        await ana.pilot.press("ctrl+p", *"rename this", "enter")
+        await ana.until_shown("title (needed)")
+        await ana.pilot.press("enter")
+        await ana.until_shown("title is needed")
+        await ana.type("After\n")
+        await ana.until(lambda: ana.room.sessions[0].title == "After", "another title")
+
+
 async def test_a_name_that_nothing_has_says_where_to_look(desks: Desks) -> None:
     async with desks.sit(desks.project()) as ana:
         await ana.chat.do("nonsense", "words")

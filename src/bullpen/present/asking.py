@@ -176,7 +176,10 @@ def command(params: Any) -> str:
 
 def change_lines(params: Any) -> list[str]:
     """How a file is to be changed, as the lines of a diff without its head; nothing for anything else."""
-    changed = _with_difference(params).get("change") if isinstance(params, dict) else None
+    if not isinstance(params, dict):
+        return []
+    # A file that is new has no old content.
+    changed = _with_difference({"old_content": "", **params}).get("change")
     return _plain(changed).rstrip("\n").split("\n") if isinstance(changed, str) else []
 
 

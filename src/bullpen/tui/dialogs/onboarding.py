@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.events import Key
 from textual.widgets import Static
 
 from bullpen.present.choosing import DEMO, Choice, choices, make_ready, tour
 from bullpen.present.inert import inert_line
 from bullpen.tui.dialogs.keyed import Keyed, answer
 from bullpen.tui.dialogs.rows import Option, Rows
+from bullpen.tui.dialogs.unasked import Unasked
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
@@ -21,7 +23,7 @@ OFFERED = 6
 """So many models have a key of their own here; the list of models has all."""
 
 
-class Onboarding(Keyed[str]):
+class Onboarding(Unasked[str], Keyed[str]):
     """Dismissed with what is to come: `models` for the list, or a sentence about what was chosen."""
 
     DEFAULT_CSS = "Onboarding #text { height: auto; }"
@@ -62,6 +64,9 @@ class Onboarding(Keyed[str]):
             *(guided if self._tour else ()),
             answer("m", "all models, or enter a provider's key"),
         ]
+
+    def takes(self, event: Key) -> bool:
+        return self.quiet.counts(event.time)
 
     def answered(self, key: str) -> None:
         if key == "m":

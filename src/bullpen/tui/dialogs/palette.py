@@ -48,6 +48,16 @@ class Palette(Picker):
             *[_of_prompt(each) for each in await prompts(self._room)],
         ]
 
+    async def pick(self, option: Option) -> None:
+        """A command that cannot do without words asks for them first."""
+        command = next((each for each in self._commands if f"do:{each.id}" == option.key), None)
+        if command is None or not command.takes.startswith("<"):
+            self.decide(option.key)
+        elif given := await self.also(
+            Form(command.title, [Field(command.takes.strip("<>"), is_needed=True)])
+        ):
+            self.decide(f"{option.key} {' '.join(given.values())}")
+
 
 async def prompts(room: Room) -> list[McpPrompt]:
     """What tool servers offer to say."""
@@ -84,7 +94,8 @@ async def use(chat: ChatScreen, picked: str) -> None:
     kind, _, wanted = picked.partition(":")
     match kind:
         case "do":
-            await chat.do(wanted)
+            name, _, words = wanted.partition(" ")
+            await chat.do(name, words)
         case "custom":
             await _use_command(chat, wanted)
         case "skill":

@@ -18,8 +18,8 @@ from bullpen.present.inert import inert, inert_line
 from bullpen.schema.asks import PermissionAction, PermissionRequest
 from bullpen.tui.dialogs import difference
 from bullpen.tui.dialogs.keyed import Keyed, answer
-from bullpen.tui.dialogs.quiet import QUIET_S, Quiet
 from bullpen.tui.dialogs.rows import Option, Rows
+from bullpen.tui.dialogs.unasked import Unasked
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
@@ -31,7 +31,7 @@ ACTIONS: dict[str, PermissionAction] = {"a": "allow", "s": "allow_session", "e":
 """The answers that need no words."""
 
 
-class Permission(Keyed[str]):
+class Permission(Unasked[str], Keyed[str]):
     """Dismissed with what was answered, in words; with None when it was only put aside."""
 
     DEFAULT_CSS = """
@@ -61,7 +61,6 @@ class Permission(Keyed[str]):
         self.is_answering = False
         """An answer of ours is on its way: that the ask is gone then is no news."""
         self._room = room
-        self._quiet = Quiet()
         self._change = asking.change_lines(ask.params)
         self._is_split: bool | None = None
         self._writes = ""
@@ -81,15 +80,10 @@ class Permission(Keyed[str]):
     def on_mount(self) -> None:
         self.set_class(self.size.width <= 80 or self.size.height <= 24, "-whole")
         self._draw()
-        self.hint("keys count in a moment …")
-        self.set_timer(QUIET_S, self._look_whether_quiet)
 
-    def _look_whether_quiet(self) -> None:
-        if self._quiet.is_over:
-            if not self._writes:
-                self.usual_hint()
-        else:
-            self.set_timer(QUIET_S / 4, self._look_whether_quiet)
+    def settled(self) -> None:
+        if not self._writes:
+            self.usual_hint()
 
     def on_resize(self) -> None:
         if self._is_split is not None:
@@ -171,7 +165,7 @@ class Permission(Keyed[str]):
     def takes(self, event: Key) -> bool:
         if event.key == "escape" or self._writes:
             return False
-        if not self._quiet.counts(event.time):
+        if not self.quiet.counts(event.time):
             event.prevent_default().stop()
             return False
         if event.character == "t" and self._change:
@@ -197,7 +191,7 @@ class Permission(Keyed[str]):
     # Answers
 
     def answered(self, key: str) -> None:
-        if not self._quiet.is_over:
+        if not self.quiet.is_over:
             return
         if key in ("r", "n"):
             self._write(key)

@@ -15,10 +15,9 @@ from textual.widgets import Static
 
 from bullpen.present.inert import inert, inert_line
 from bullpen.schema.asks import QuestionBatch
-from bullpen.tui.dialogs.dialog import Dialog
-from bullpen.tui.dialogs.quiet import QUIET_S, Quiet
 from bullpen.tui.dialogs.rows import Option, Rows
 from bullpen.tui.dialogs.sheet import Sheet
+from bullpen.tui.dialogs.unasked import Unasked
 from bullpen.tui.dialogs.words import Words
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ HINTS = {
 }
 
 
-class Questions(Dialog[str]):
+class Questions(Unasked[str]):
     """Dismissed with what became of it; with None when it was only put aside."""
 
     DEFAULT_CSS = """
@@ -65,7 +64,6 @@ class Questions(Dialog[str]):
         """An answer of ours is on its way: that the ask is gone then is no news."""
         self._room = room
         self._sheet = Sheet(ask)
-        self._quiet = Quiet()
         self._writes: str | None = None
         """What the words are for: `OWN`, or the choice that a note is on, "" being the question itself."""
         self._declines = False
@@ -82,14 +80,10 @@ class Questions(Dialog[str]):
 
     def on_mount(self) -> None:
         self._open()
-        self.hint("keys count in a moment …")
-        self.set_timer(QUIET_S, self._look_whether_quiet)
 
-    def _look_whether_quiet(self) -> None:
-        if self._quiet.is_over:
-            self._open()
-        else:
-            self.set_timer(QUIET_S / 4, self._look_whether_quiet)
+    def settled(self) -> None:
+        """A field for words takes the focus only now."""
+        self._open()
 
     # What there is to see
 
@@ -109,7 +103,7 @@ class Questions(Dialog[str]):
         is_text = question is not None and question.type == "free_text"
         self.words.display = is_text
         self.words.text = self._sheet.draft.text if is_text else ""
-        if is_text and self._quiet.is_over:
+        if is_text and self.quiet.is_over:
             self._writes = OWN
             self.words.focus()
         else:
@@ -193,7 +187,7 @@ class Questions(Dialog[str]):
     def on_key(self, event: Key) -> None:
         if event.key == "escape" or self._writes is not None:
             return
-        if not self._quiet.counts(event.time):
+        if not self.quiet.counts(event.time):
             event.prevent_default().stop()
             return
         self._declines = False
