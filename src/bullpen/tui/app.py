@@ -19,8 +19,8 @@ from textual.worker import Worker, WorkerError
 from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
 from bullpen.tui.chat import ChatScreen
-from bullpen.tui.outside import Outside
 from bullpen.tui.editor import keys as editor_keys
+from bullpen.tui.outside import Outside
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import short_path
 
