@@ -2,12 +2,24 @@
 
 from bullpen.tui.commands import COMMANDS
 from bullpen.tui.keymap import KEYS, checked
+from bullpen.tui.keys import ALL_KEYS
 
 
 def test_no_key_means_two_things() -> None:
-    every = [key for entry in KEYS for key in entry.keys.split(",")]
-    assert sorted(every) == sorted(set(every))
-    assert len({entry.id for entry in KEYS}) == len(KEYS)
+    """Within the screen, the editor, the conversation; and nowhere may an action of theirs be called alike."""
+    for place in ("everywhere", "editor", "transcript"):
+        every = [key for entry in ALL_KEYS if entry.place == place for key in entry.keys.split(",")]
+        assert sorted(every) == sorted(set(every)), place
+    assert len({entry.id for entry in ALL_KEYS}) == len(ALL_KEYS)
+
+
+def test_what_holds_everywhere_is_not_hidden_by_the_editor() -> None:
+    """But for the list that it offers while one writes, and for what has the same meaning in both."""
+    everywhere = {key for entry in KEYS if entry.priority for key in entry.keys.split(",")}
+    hidden = {
+        entry.id for entry in ALL_KEYS if entry.place == "editor" and everywhere & set(entry.keys.split(","))
+    }
+    assert hidden == {"list_next", "list_last"}
 
 
 def test_every_key_does_something() -> None:

@@ -19,16 +19,13 @@ from textual.worker import Worker, WorkerError
 from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
 from bullpen.tui.chat import ChatScreen
-from bullpen.tui.editor import keys as editor_keys
+from bullpen.tui.keys import ALL_KEYS
 from bullpen.tui.outside import Outside
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.sidebar import short_path
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
-
-ALL_KEYS = (*keymap.KEYS, *editor_keys.KEYS)
-"""Of the screen and of what stands on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,20 +15,21 @@ from bullpen.tui.command import Command
 from bullpen.tui.dialogs import help as help_dialog
 from bullpen.tui.dialogs import palette
 from bullpen.tui.dialogs.opening import OPENING
+from bullpen.tui.keys import ALL_KEYS
 
 if TYPE_CHECKING:
     from bullpen.tui.chat import ChatScreen
 
 
 async def _palette(chat: ChatScreen, _words: str) -> None:
-    own, _ = keymap.checked(chat.preferences.keys, keymap.KEYS)
+    own, _ = keymap.checked(chat.preferences.keys, ALL_KEYS)
     keys = {key.id: help_dialog.shown(key, own).split(", ")[0] for key in keymap.KEYS}
     if picked := await chat.ask(palette.Palette(chat.room, list(COMMANDS.values()), keys)):
         await palette.use(chat, picked)
 
 
 async def _help(chat: ChatScreen, _words: str) -> None:
-    own, _ = keymap.checked(chat.preferences.keys, keymap.KEYS)
+    own, _ = keymap.checked(chat.preferences.keys, ALL_KEYS)
     if picked := await chat.ask(help_dialog.Help(chat, own)):
         await palette.use(chat, picked)
 
