@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from tests.cli.conftest import BULLPEN
 
+from bullpen.cli.calls import call, get
 from bullpen.cli.run_schema import run_schema
 from bullpen.client.locate import find_address
 from bullpen.client.process import server_pid
@@ -165,6 +166,27 @@ def test_a_run_may_have_few_tools_and_leaves_the_session_as_it_was(place: Place)
     (place.project / "made").unlink()
 
 
+def test_a_run_may_wait_for_another_client(place: Place) -> None:
+    process = place.start("run", "--json", "--on-ask", "wait", "build")
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not lines or json.loads(lines[-1])["type"] != "permission_request":
+        lines.append(process.stdout.readline())
+    address = find_address(None, place.env)
+    [workspace] = get(address, "/workspaces")
+    answer = {
+        "permission": json.loads(lines[-1])["payload"]["payload"],
+        "action": "deny",
+        "reason": "not now",
+    }
+    assert call(address, "POST", f"/workspaces/{workspace['id']}/permissions/grant", answer).status == 200
+    rest, told = process.communicate(timeout=20)
+    found = place.checked("".join(lines) + rest, process.returncode)
+    assert (found["reason"], found["text"]) == ("ok", "I did what I could.")
+    assert "not now" in found["denied_tools"][0]["reason"]
+    assert "waiting for somebody to answer bash" in told
+
+
 def test_a_run_may_fail_at_the_first_ask(place: Place) -> None:
     found = place.result("--on-ask", "fail", "build")
     assert (found["reason"], found["exit_code"]) == ("permission", 5)
@@ -226,6 +248,8 @@ def test_files_and_what_is_piped_in_arrive_as_they_are(place: Place) -> None:
         ("text/plain", "notes.txt"),
         ("image/png", "a.dat"),
     ]
+    odd = place.run("look at", stdin=b"caf\xe9")
+    assert (odd.stdout, b"not all that was piped in is UTF-8" in odd.stderr) == (b"I see it.\n", True)
     binary = place.run("-f", place.file("x.bin", b"\0\1"), "look at")
     assert (binary.returncode, binary.stdout) == (2, b"")
     assert b"neither text in UTF-8 nor a picture" in binary.stderr

@@ -58,6 +58,8 @@ async def one_run(path: str, wish: Wish, report: Report, *, host: str | None, na
             following = Following(room, wish, report)
             if wish.attach:
                 return await following.join()
+            if "\ufffd" in wish.piped:
+                following.output.say("not all that was piped in is UTF-8: what is not is replaced")
             prepared = await _prepared(room, wish)
             session = await following.choose_session()
             wanted = Wanted(

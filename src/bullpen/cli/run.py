@@ -223,12 +223,12 @@ def wish_of(
     told = read_text(prompt_file, "--prompt-file") if prompt_file else ""
     words = "\n\n".join(filter(None, (told, " ".join(prompt))))
     attached = read_files(files)
-    if not f"{(piped or b'').decode('utf-8', 'replace')}{words}".strip():
+    if not f"{piped or ''}{words}".strip():
         raise click.UsageError("there is no prompt: give it as words, with --prompt-file, or pipe it in")
     watched = not detach and piped is None and sys.stdin.isatty() and sys.stderr.isatty()
     return Wish(
         prompt=words,
-        piped=(piped or b"").decode("utf-8", "replace"),
+        piped=piped or "",
         attachments=attached,
         session=session,
         go_on=go_on,

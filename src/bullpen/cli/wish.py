@@ -47,8 +47,8 @@ class Wish:
     quiet: bool = False
 
 
-def gather(source: TextIO) -> bytes | None:
-    """What is piped in, exactly; None when nothing is."""
+def gather(source: TextIO) -> str | None:
+    """What is piped in, exactly; None when nothing is. Bytes that are no text become signs that show it."""
     try:
         mode = os.fstat(source.fileno()).st_mode
     except (OSError, ValueError):
@@ -58,7 +58,7 @@ def gather(source: TextIO) -> bytes | None:
     if stat.S_ISSOCK(mode) and not select.select([source], [], [], 0)[0]:
         # Some programs start their children with a socket that never says anything.
         return None
-    return source.buffer.read() or None
+    return source.buffer.read().decode("utf-8", "replace") or None
 
 
 def read_text(path: str, option: str) -> str:
