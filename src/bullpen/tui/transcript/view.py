@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Self
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.message import Message as Told
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from bullpen.present.inert import inert_line
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.jobs import CommandOutput
 from bullpen.tui import keymap
-from bullpen.tui.panel import clock
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.transcript.column import Place
 from bullpen.tui.transcript.copying import copied
@@ -30,6 +27,7 @@ from bullpen.tui.transcript.items import Book, Call, Ending, Item, Note, Prompt
 from bullpen.tui.transcript.keys import KEYS
 from bullpen.tui.transcript.lines import NOWHERE, Lines
 from bullpen.tui.transcript.palette import UNPAINTED
+from bullpen.tui.transcript.refusal import Refusal
 from bullpen.tui.transcript.scene import Scene
 from bullpen.tui.transcript.search import FindBar, Match, matches, row_of
 from bullpen.tui.transcript.tools import SENDS
@@ -48,7 +46,6 @@ class Transcript(Widget):
     DEFAULT_CSS = """
     Transcript { layers: below above; }
     Transcript #behind { dock: bottom; layer: above; width: 1fr; height: 1; text-align: center; color: $accent; display: none; }
-    Transcript #refused { dock: bottom; height: auto; max-height: 4; color: $warning; display: none; }
     """
     BINDINGS = keymap.bindings(KEYS)
 
@@ -89,19 +86,14 @@ class Transcript(Widget):
         self._heard: dict[str, float] = {}
         self._costs: dict[str, float] = {}
         self._spent_before: float | None = None
-        self._waiting: RunWaiting | None = None
-        self._countdown: Timer
         self._matches: list[Match] = []
         self._match = -1
 
     def compose(self) -> ComposeResult:
         yield self._lines
-        yield Static(id="refused")
+        yield Refusal()
         yield Static(id="behind")
         yield FindBar()
-
-    def on_mount(self) -> None:
-        self._countdown = self.set_interval(1, self._show_refusal, pause=True)
 
     def focus(self, scroll_visible: bool = True) -> Self:
         self._lines.focus(scroll_visible)
@@ -147,8 +139,7 @@ class Transcript(Widget):
 
     def waiting(self, waiting: RunWaiting | None) -> None:
         """The model's host refused, and the turn waits; or it goes on."""
-        self._waiting = waiting
-        self._show_refusal()
+        self.query_one(Refusal).show(waiting)
 
     def look(self) -> None:
         """Asks came or went."""
@@ -228,22 +219,6 @@ class Transcript(Widget):
         rows = f"{event.behind} new {'line' if event.behind == 1 else 'lines'}"
         mark.update(f"↓ {rows} (ctrl+end)" if event.behind else "", layout=False)
         mark.display = bool(event.behind)
-
-    def _show_refusal(self) -> None:
-        """Why the turn waits, and for how long yet."""
-        row = self.query_one("#refused", Static)
-        waiting = self._waiting
-        row.display = waiting is not None
-        if waiting is None:
-            self._countdown.pause()
-            return
-        self._countdown.resume()
-        left = clock(max(waiting.until - time.time(), 0))
-        model = f"{inert_line(waiting.model)}: " if waiting.model else ""
-        told = (
-            f"⧗ {model}{inert_line(waiting.reason)}  attempt {waiting.attempt}, again in {left}  (r asks now)"
-        )
-        row.update(Text(told))
 
     # Keys
 
