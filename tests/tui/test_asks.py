@@ -9,6 +9,8 @@ from tests.tui.conftest import Desks, Sitting
 
 pytestmark = pytest.mark.anyio
 
+SMALL = (80, 24)
+
 
 class Way(NamedTuple):
     """Keys pressed in the dialog, and what comes of them."""
@@ -23,13 +25,11 @@ class Way(NamedTuple):
 WAYS = (
     Way(("a",), ran=True, goes_on=True),
     Way(("e",), ran=True, goes_on=True, kept="exact"),
-    Way(("r", "enter"), ran=True, goes_on=True, kept="rule"),
     Way(("r", "space", "*", "enter"), ran=True, goes_on=True, kept="rule"),
     Way(("d",), ran=False, goes_on=False),
     Way(("n", *"why", "enter"), ran=False, goes_on=True),
-    Way(("enter", "down", "enter"), ran=True, goes_on=True),
-    Way(("up", "up", "enter"), ran=False, goes_on=False),
-    Way(("n", "enter", "x", "escape", "f", "q", "a"), ran=True, goes_on=True),
+    Way(("enter", "r", "escape", "up", "up", "enter"), ran=False, goes_on=False),
+    Way(("n", "enter", "x", "escape", "f", "q", "down", "enter"), ran=True, goes_on=True),
     Way(("s",), ran=True, goes_on=True, kept="session"),
 )
 
@@ -52,7 +52,7 @@ async def until_asked(sitting: Sitting, what: str) -> None:
 async def test_every_way_through_the_dialog(desks: Desks) -> None:
     names = [f"way{chr(97 + number)}" for number in range(len(WAYS))]
     project = desks.project(*script(names))
-    async with desks.sit(project, size=(80, 24)) as ana:
+    async with desks.sit(project, size=SMALL) as ana:
         await ana.chat.open_new()
         for name, way in zip(names, WAYS, strict=True):
             before = {grant.id for grant in await ana.room.grants()} | {r.id for r in await ana.room.rules()}
@@ -72,34 +72,30 @@ async def kept(sitting: Sitting, before: set[str]) -> str:
     return " ".join([*grants, *rules])
 
 
-async def test_it_is_put_aside_and_called_back(desks: Desks) -> None:
-    async with desks.sit(desks.project(*script(["aside"])), size=(80, 24)) as ana:
-        await ana.type("make aside!\n")
+async def test_it_is_put_aside_called_back_and_clicked(desks: Desks) -> None:
+    async with desks.sit(desks.project(*script(["aside"])), size=SMALL) as ana:
+        await ana.chat.open_new()
+        asking_session = ana.room.current_session
+        run = await ana.room.prompt("make aside!")
         await until_asked(ana, "touch aside")
         await ana.pilot.press("escape")
         await ana.until_shown("1 ask waits, alt+a shows it")
+        await ana.pilot.press("ctrl+n")
+        await ana.until_shown("1 ask in other sessions")
+        await ana.chat.open(asking_session)
         await ana.pilot.press("alt+a")
-        await until_asked(ana, "touch aside")
-        await ana.pilot.press("a")
-        await ana.until_shown("aside is over")
-        assert "ask waits" not in ana.screen
-
-
-async def test_the_mouse_answers(desks: Desks) -> None:
-    project = desks.project(*script(["click"]))
-    async with desks.sit(project) as ana:
-        await ana.type("make click!\n")
         await until_asked(ana, "allow once")
         row = next(y for y, line in enumerate(ana.screen.split("\n")) if "allow once" in line)
-        await ana.pilot.click(offset=(40, row))
-        await ana.until_shown("click is over")
+        await ana.pilot.click(offset=(20, row))
+        await ana.until(lambda: ana.room.end_of(run), "the end")
+        assert "ask waits" not in ana.screen
 
 
 async def test_one_answers_and_the_others_dialog_closes_and_says_who(desks: Desks) -> None:
     project = desks.project(*script(["both"]))
-    async with desks.sit(project, size=(80, 24), name="ana") as ana:
+    async with desks.sit(project, size=SMALL, name="ana") as ana:
         await ana.chat.open_new()
-        async with desks.sit(project, size=(80, 24), name="ben", session=ana.room.current_session) as ben:
+        async with desks.sit(project, size=SMALL, name="ben", session=ana.room.current_session) as ben:
             await ana.room.prompt("make both!")
             await until_asked(ana, "touch both")
             await until_asked(ben, "touch both")
@@ -109,41 +105,25 @@ async def test_one_answers_and_the_others_dialog_closes_and_says_who(desks: Desk
             await ana.until_shown("both is over")
 
 
-async def test_what_another_session_asks_is_told_and_not_shown(desks: Desks) -> None:
-    async with desks.sit(desks.project(*script(["first"]))) as ana:
-        await ana.type("make first!\n")
-        await until_asked(ana, "touch first")
-        await ana.pilot.press("escape")
-        await ana.pilot.press("ctrl+n")
-        await ana.until_shown("1 ask in other sessions")
-
-
-async def test_a_change_is_shown_as_what_differs(desks: Desks) -> None:
+async def test_what_is_asked_is_shown_as_what_it_does(desks: Desks) -> None:
+    """A change as what differs, a new file as lines that come, and what is hidden as a risk, in words."""
     view = {"name": "view", "input": {"file_path": "a.py"}}
     edit = {"name": "edit", "input": {"file_path": "a.py", "old_string": "one = 1", "new_string": "one = 2"}}
-    project = desks.project({"calls": [view]}, {"calls": [edit]}, {"say": "changed"})
+    new = {"name": "write", "input": {"file_path": "new.txt", "content": "one line\n"}}
+    odd = {"name": "bash", "input": {"description": "list", "command": "touch a\u202eb"}}
+    project = desks.project(*({"calls": [call]} for call in (view, edit, new, odd)), {"say": "over"})
     Path(project, "a.py").write_text("# head\none = 1\n")
-    async with desks.sit(project, size=(80, 24)) as ana:
-        await ana.type("change it\n")
+    async with desks.sit(project, size=SMALL) as ana:
+        await ana.chat.open_new()
+        await ana.room.prompt("go")
         await until_asked(ana, "-one = 1")
         await ana.pilot.press("t")
         await ana.until(lambda: "-one = 1" in ana.screen and "│ +one = 2" in ana.screen, "two columns")
         await ana.pilot.press("a")
-        await ana.until_shown("changed")
-    assert "one = 2" in Path(project, "a.py").read_text()
-
-
-async def test_a_new_file_is_shown_as_lines_that_come(desks: Desks) -> None:
-    call = {"name": "write", "input": {"file_path": "new.txt", "content": "one line\n"}}
-    async with desks.sit(desks.project({"calls": [call]}, {"say": "over"}), size=(80, 24)) as ana:
-        await ana.chat.open_new()
-        await ana.room.prompt("go")
         await until_asked(ana, "+one line")
-
-
-async def test_what_hides_something_is_marked_as_a_risk_in_words(desks: Desks) -> None:
-    call = {"name": "bash", "input": {"description": "list", "command": "touch a\u202eb"}}
-    async with desks.sit(desks.project({"calls": [call]}, {"say": "over"})) as ana:
-        await ana.type("go\n")
+        assert "one = 2" in Path(project, "a.py").read_text()
+        await ana.pilot.press("a")
         await until_asked(ana, "! risk: it")
         assert "\u202e" not in ana.screen
+        await ana.pilot.press("d")
+        await ana.until(lambda: ana.chat.is_active, "the conversation")

@@ -7,6 +7,9 @@ import pytest
 from tests.journeys.server import config
 from tests.tui.conftest import Desks, Sitting
 
+from bullpen.tui.dialogs.picker import Picker
+from bullpen.tui.dialogs.viewer import Viewer
+
 pytestmark = pytest.mark.anyio
 
 SMALL = (80, 24)
@@ -15,7 +18,7 @@ FREE = {"permissions": {"allowed_tools": ["edit", "view", "bash"]}}
 
 async def back(sitting: Sitting) -> None:
     """Close whatever is open."""
-    while not sitting.chat.is_active:
+    while isinstance(sitting.app.screen, (Picker, Viewer)):
         await sitting.pilot.press("escape")
 
 
@@ -175,8 +178,12 @@ async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unsee
         assert (await ana.room.agent()).is_ready
 
 
-async def test_people_cost_notices_and_long_texts(desks: Desks) -> None:
-    async with desks.sit(desks.project({"say": "well"}), size=SMALL) as ana:
+async def test_people_cost_notices_long_texts_and_an_ask_that_waits_until_they_are_closed(
+    desks: Desks,
+) -> None:
+    call = {"name": "bash", "input": {"description": "make it", "command": "touch x"}}
+    steps = [{"say": "well"}, {"when": "make", "calls": [call]}, {"when": "make", "say": "made"}]
+    async with desks.sit(desks.project(*steps), size=SMALL) as ana:
         await ana.chat.open_new("Here")
         await ana.room.wait_for(await ana.room.prompt("go"))
         await ana.pilot.press("alt+p")
@@ -195,6 +202,13 @@ async def test_people_cost_notices_and_long_texts(desks: Desks) -> None:
         await ana.until(lambda: area.selected_text == "happ", "the word")  # type: ignore[attr-defined]
         await ana.pilot.press("slash", *"zzz", "enter")
         await ana.until_shown("it does not stand here")
+        await ana.room.prompt("make")
+        await ana.until(lambda: ana.room.asks, "the ask")
+        assert "May it?" not in ana.screen
+        await back(ana)
+        await ana.until_shown("May it?", "esc later")
+        await ana.pilot.press("a")
+        await ana.until_shown("made")
 
 
 async def test_everything_is_allowed_only_after_a_yes_and_everybody_sees_it(desks: Desks) -> None:
@@ -223,19 +237,3 @@ async def test_leaving_says_what_goes_on_and_the_second_press_leaves(desks: Desk
         await ana.until(lambda: ana.chat.is_active, "the conversation")
         await ana.pilot.press("ctrl+c", "ctrl+c")
         await ana.until(lambda: ana.app.return_code == 0, "the end")
-
-
-async def test_an_ask_waits_until_the_list_is_closed(desks: Desks) -> None:
-    call = {"name": "bash", "input": {"description": "make it", "command": "touch x"}}
-    async with desks.sit(desks.project({"calls": [call]}, {"say": "made"}), size=SMALL) as ana:
-        await ana.chat.open_new()
-        await ana.pilot.press("ctrl+p")
-        await ana.until_shown("Commands")
-        await ana.room.prompt("go")
-        await ana.until(lambda: ana.room.asks, "the ask")
-        await ana.pilot.pause()
-        assert "May it?" not in ana.screen
-        await ana.pilot.press("escape")
-        await ana.until_shown("May it?", "esc later")
-        await ana.pilot.press("a")
-        await ana.until_shown("made")

@@ -87,33 +87,39 @@ async def test_every_way_through_every_kind_of_question(desks: Desks) -> None:
                 assert f"Q{page + 1}: p{page}?\n{way.told}" in told(ana), way
 
 
-async def test_several_questions_are_pages_and_the_last_sums_up(desks: Desks) -> None:
-    steps = script("all", asked("yes_no", "Go"), asked("multi_choice", "Fruit"), asked("free_text", "Reason"))
+async def test_pages_are_summed_up_put_aside_clicked_and_declined(desks: Desks) -> None:
+    several = [asked("yes_no", "Go"), asked("multi_choice", "Fruit"), asked("free_text", "Reason")]
+    steps = [*script("all", *several), *script("click", asked("yes_no")), *script("none", asked("yes_no"))]
     async with desks.sit(desks.project(*steps), size=(80, 24)) as ana:
-        await ana.type("ask all!\n")
+        await ana.chat.open_new()
+        run = await ana.room.prompt("ask all!")
         await ana.until_shown("Go?", "summary", "esc later")
         await ana.pilot.press("n")
         await ana.until_shown("Fruit?", "✓ Go")
         await ana.pilot.press("right_square_bracket")
         await ana.until_shown("Reason?")
-        await ana.type("because\n")
-        await ana.until_shown("→ no", "→ (skipped)", "→ because", "send them, 1 skipped")
+        await ana.pilot.press(*"why", "enter")
+        await ana.until_shown("→ no", "→ (skipped)", "→ why", "send them, 1 skipped")
         await ana.pilot.press("ctrl+left", "ctrl+left")
         await ana.until_shown("Fruit?")
         await ana.pilot.press("1", "enter")
-        await ana.until_shown("Reason?", "because")
+        await ana.until_shown("Reason?", "why")
         await ana.pilot.press("ctrl+right")
         await ana.until_shown("→ Apples")
         await ana.pilot.press("enter")
-        await ana.until_shown("all is over")
-        assert "Answer: no" in told(ana)
-        assert "Answer: a (Apples)" in told(ana)
-        assert "Answer: because" in told(ana)
-
-
-async def test_esc_puts_it_aside_and_declining_takes_two_presses(desks: Desks) -> None:
-    async with desks.sit(desks.project(*script("none", asked("yes_no")))) as ana:
-        await ana.type("ask none!\n")
+        await ana.until(lambda: ana.room.end_of(run), "the end")
+        assert [line for line in told(ana).split("\n") if line.startswith("Answer")] == [
+            "Answer: no",
+            "Answer: a (Apples)",
+            "Answer: why",
+        ]
+        run = await ana.room.prompt("ask click!")
+        await ana.until_shown("It?", "esc later")
+        row = next(y for y, line in enumerate(ana.screen.split("\n")) if "y yes" in line)
+        await ana.pilot.click(offset=(20, row))
+        await ana.until(lambda: ana.room.end_of(run), "the end")
+        assert "Answer: yes" in told(ana)
+        await ana.room.prompt("ask none!")
         await ana.until_shown("It?", "esc later")
         await ana.pilot.press("escape")
         await ana.until_shown("1 ask waits, alt+a shows it")
@@ -124,13 +130,3 @@ async def test_esc_puts_it_aside_and_declining_takes_two_presses(desks: Desks) -
         assert len(ana.room.asks) == 1
         await ana.pilot.press("ctrl+x")
         await ana.until(lambda: not ana.room.asks and ana.chat.is_active, "the end of it")
-
-
-async def test_a_click_answers(desks: Desks) -> None:
-    async with desks.sit(desks.project(*script("click", asked("yes_no")))) as ana:
-        await ana.type("ask click!\n")
-        await ana.until_shown("It?", "esc later")
-        row = next(y for y, line in enumerate(ana.screen.split("\n")) if "y yes" in line)
-        await ana.pilot.click(offset=(40, row))
-        await ana.until_shown("click is over")
-        assert "Answer: yes" in told(ana)
