@@ -182,7 +182,11 @@ async def test_people_cost_notices_long_texts_and_an_ask_that_waits_until_they_a
     desks: Desks,
 ) -> None:
     call = {"name": "bash", "input": {"description": "make it", "command": "touch x"}}
-    steps = [{"say": "well"}, {"when": "make", "calls": [call]}, {"when": "make", "say": "made"}]
+    steps: list[dict[str, Any]] = [
+        {"say": "well"},
+        {"when": "make", "calls": [call]},
+        {"when": "make", "say": "made"},
+    ]
     async with desks.sit(desks.project(*steps), size=SMALL) as ana:
         await ana.chat.open_new("Here")
         await ana.room.wait_for(await ana.room.prompt("go"))
