@@ -6,8 +6,8 @@ The terminal runs without a display and without a server, so that what is seen i
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import msgspec
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from bench import process
 from bench.progress import Progress
 from bench.targets import aligned
 from bullpen.client.workspace import Room
@@ -144,7 +145,7 @@ async def _measured(progress: Progress) -> Figures:
     told = _Told(_messages())
     app = _Screen()
     async with app.run_test(size=(120, 40)) as pilot:
-        before = _resident_mib()
+        before = process.resident_mib(os.getpid())
         began = time.perf_counter()
         app.transcript.attach(cast(Room, told))
         await pilot.pause()
@@ -157,7 +158,7 @@ async def _measured(progress: Progress) -> Figures:
         began = time.perf_counter()
         await pilot.resize_terminal(100, 30)
         figures.resize_ms = (time.perf_counter() - began) * 1000
-        figures.memory_mib = _resident_mib() - before
+        figures.memory_mib = process.resident_mib(os.getpid()) - before
     return figures
 
 
@@ -220,7 +221,3 @@ def _answer() -> str:
 
 def _words(count: int) -> str:
     return " ".join(random.choices(WORDS, k=count))
-
-
-def _resident_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

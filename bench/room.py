@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from bench import process
 from bench.driver import Driver
 from bench.errors import BenchError
 
 PATIENCE_S = 300.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 WORDS = (
     "some words that say little about anything at all, and a few more in `code`, to fill a line or two of it. "
@@ -134,12 +134,10 @@ class Server:
         return (took_s - without_s) / calls
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return process.cpu_s(self.process.pid)
 
     def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+        return process.resident_mib(self.process.pid)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         connection = self._connect()

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench import process
 from bench.errors import BenchError
 
 COLUMNS, ROWS = 120, 40
 PATIENCE_S = 60.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 _SEQUENCES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_].*?\x1b\\|[@-Z\\-_=>])"
@@ -76,12 +76,10 @@ class Screen:
         self._text = b""
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return process.cpu_s(self.process.pid)
 
     def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+        return process.resident_mib(self.process.pid)
 
     def _read(self, ends: float) -> None:
         if not select.select([self._terminal], [], [], max(ends - time.perf_counter(), 0))[0]:
