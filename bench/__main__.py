@@ -47,7 +47,7 @@ Examples:
   ./bench/run profile                             where the CPU goes while an answer streams
   ./bench/run engine                              one turn by itself: per token, per call, memory, start
   ./bench/run tools                               fifty calls of each tool, and a tree of 100,000 files beside ripgrep
-  ./bench/run terminal                            the screen: a long session, a fast answer, moving about
+  ./bench/run terminal                            the screen: start, keys, a fast answer, a long session, beside Textual alone
 
 \b
 Suites:

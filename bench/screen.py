@@ -21,6 +21,7 @@ from bench.errors import BenchError
 
 COLUMNS, ROWS = 120, 40
 PATIENCE_S = 60.0
+SOME_WORDS = 5
 
 _SEQUENCES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_].*?\x1b\\|[@-Z\\-_=>])"
@@ -49,6 +50,15 @@ class Screen:
                 raise BenchError(f"{words} was never painted; last: {self._text[-300:]!r}")
             self._read(ends)
         return time.perf_counter() - (self.began if since is None else since)
+
+    def until_anything(self) -> float:
+        """Read on until some words have been painted, whichever they are; how long that took, in seconds since the start."""
+        ends = time.perf_counter() + PATIENCE_S
+        while len(self._text.split()) < SOME_WORDS:
+            if time.perf_counter() > ends:
+                raise BenchError("nothing was painted")
+            self._read(ends)
+        return time.perf_counter() - self.began
 
     def press(self, key: str) -> float:
         """Press a key; how long until anything is painted, in seconds."""

@@ -57,6 +57,9 @@ def measure(driver: Driver, progress: Progress) -> Figures:
         cold, attached = _cold()
         figures.add("first paint, no server yet", _ms(cold))
         figures.add("attached, no server yet", _ms(attached))
+        if peer := os.environ.get("BULLPEN_BENCH_PEER"):
+            progress.step(f"{peer}")
+            _peer(figures, peer)
         progress.step("keys")
         _keys(figures, ours, env, server)
         progress.step("an answer that streams")
@@ -64,6 +67,18 @@ def measure(driver: Driver, progress: Progress) -> Figures:
         progress.step(f"a session of {MESSAGES:,} messages")
         _long(figures, ours, env, server)
     return figures
+
+
+def _peer(figures: Figures, program: str) -> None:
+    """Another program of this kind: its version, its first words, its memory."""
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as home:
+        env = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home}
+        name = Path(program).name
+        figures.add(f"{name} --version", _ms(_run_s([program, "--version"])))
+        with seated([program], env, Path(home)) as screen:
+            figures.add(f"{name}: first words", _ms(screen.until_anything()))
+            screen.rest(1)
+            figures.add(f"{name}: memory", f"{screen.resident_mib():.0f} MiB")
 
 
 def _keys(figures: Figures, ours: Sequence[str], env: Mapping[str, str], server: Server) -> None:
