@@ -12,7 +12,7 @@ from bullpen.providers.base import ToolTurn, Usage, UserTurn
 from bullpen.schema.api import QuestionAnswer
 from bullpen.schema.asks import QuestionResponse
 from bullpen.schema.session import Todo
-from bullpen.store import sessions
+from bullpen.store import sessions, trash
 
 FULL = Usage(input=850, output=10)
 
@@ -164,6 +164,12 @@ async def test_a_session_takes_its_sub_agents_along_and_none_of_them_is_the_last
     listed = await bench.read(lambda tx: sessions.top_level(tx, WORKSPACE))
     assert [s.id for s in listed] == [SESSION, "s2"]
     await bench.runner.delete_session(SESSION)
+    there = "SELECT id FROM sessions WHERE workspace = $1"
+    assert await bench.sql(there, WORKSPACE) == [("s2",)]
+    await bench.services.store.write(lambda tx: trash.restore(tx, WORKSPACE, SESSION))
+    assert len(await bench.sql(there, WORKSPACE)) == 3
+    await bench.runner.delete_session(SESSION)
+    await bench.services.store.write(lambda tx: trash.forget(tx, WORKSPACE, SESSION))
     assert await bench.sql("SELECT id FROM sessions") == [("s2",)]
 
 

@@ -52,8 +52,6 @@ Name = Literal[
     "session-created",
     "session-changed",
     "session-deleted",
-    "session-rewound",
-    "session-restored",
     # Every commit
     "committing",
     "committed",

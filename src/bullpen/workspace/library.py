@@ -21,7 +21,6 @@ from bullpen.schema.wire import INT64_MAX
 from bullpen.store import choices, copying, messages, rewinds, sessions, transfer, trash
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx
-from bullpen.system.failpoints import hit
 from bullpen.workspace.redacting import redacted
 
 SHOWN_CHARS = 200
@@ -108,7 +107,6 @@ class Library:
         carried, undone = await self._undoing.rewind(
             cut, with_files=body.files, wanted=body.fingerprint, author=author
         )
-        hit("session-rewound")
         return Rewound(
             session=carried.session,
             text=going[0].text,
@@ -136,7 +134,6 @@ class Library:
 
         session, _ = await self._store.write(work, then=over)
         await self._want(self._choices.providers())
-        hit("session-restored")
         return session
 
     async def forget(self, session_id: str) -> None:

@@ -54,11 +54,11 @@ _RULES = (
     # Sessions know how many messages they have.
     """SELECT s.id FROM sessions AS s WHERE s.message_count <>
        (SELECT count(*) FROM messages AS m WHERE m.workspace = s.workspace AND m.session = s.id)""",
-    # Every message was announced, and every finished one's end as well.
-    """SELECT m.id FROM messages AS m WHERE NOT EXISTS (SELECT 1 FROM events AS e WHERE e.workspace = m.workspace
+    # Every message was announced, and every finished one's end as well; the trash belongs to no workspace.
+    """SELECT m.id FROM messages AS m JOIN workspaces AS w ON w.id = m.workspace WHERE NOT EXISTS (SELECT 1 FROM events AS e WHERE e.workspace = m.workspace
        AND e.kind = 'message' AND e.key = m.id AND e.action = 'created')""",
-    """SELECT m.id FROM messages AS m WHERE m.finished = 1 AND NOT EXISTS (SELECT 1 FROM events AS e
-       WHERE e.workspace = m.workspace AND e.kind = 'message' AND e.key = m.id AND e.body IS NULL)""",
+    """SELECT m.id FROM messages AS m JOIN workspaces AS w ON w.id = m.workspace WHERE m.finished = 1
+       AND NOT EXISTS (SELECT 1 FROM events AS e WHERE e.workspace = m.workspace AND e.kind = 'message' AND e.key = m.id AND e.body IS NULL)""",
     # A prompt has one completion when it is over, and none before.
     """SELECT p.seq, p.state FROM prompts AS p WHERE p.turn IN (0, p.seq) AND (p.state NOT IN ('accepted', 'active')) <>
        (SELECT count(*) FROM events AS e WHERE e.workspace = p.workspace AND e.kind = 'run_complete'
