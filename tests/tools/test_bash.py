@@ -26,7 +26,7 @@ async def test_output_errors_and_exit_code_come_in_this_order(bench: Bench) -> N
     assert outcome.content == f"fine\noops\nExit code 3\n\n<cwd>{bench.root}</cwd>"
     assert outcome.is_error is False
     assert outcome.metadata
-    assert outcome.metadata["output"] == "fine\noops\nExit code 3"
+    assert (outcome.metadata["output"], outcome.metadata["exit_code"]) == ("fine\noops\nExit code 3", 3)
     assert 0 < outcome.metadata["start_time"] <= outcome.metadata["end_time"]
     assert (outcome.metadata["description"], outcome.metadata["working_directory"]) == ("d", str(bench.root))
 

@@ -16,6 +16,7 @@ from bullpen.schema.message import (
     ShellCommandPart,
     new_message,
 )
+from bullpen.tui.transcript.scene import Spent
 from bullpen.tui.transcript.tools import TOOLS
 
 OLD = "a\nb\nreturn a - b\nc\n"
@@ -38,7 +39,10 @@ def test_thoughts_are_folded_to_their_end() -> None:
 
 
 def test_a_turn_ends_with_who_answered_and_how_long_it_took() -> None:
-    assert shown(prompt("x"), answer(said("y"))).endswith("◇ player · script · 12s")
+    ended = answer(said("y"))
+    assert shown(prompt("x"), ended).endswith("◇ player · script · 12s")
+    spent = {ended.id: Spent(0.0312, 12_345)}
+    assert shown(prompt("x"), ended, spent=spent).endswith("12s · 12.3K tokens in context · $0.0312")
 
 
 def test_a_command_that_failed_is_never_ticked_off() -> None:

@@ -13,6 +13,7 @@ from bullpen.present.inert import clock as time_of_day
 from bullpen.present.inert import cut, inert_line
 from bullpen.schema.message import CANCELLED_BY_USER, Binary
 from bullpen.tui.panel import clock
+from bullpen.tui.sidebar import short
 from bullpen.tui.transcript import bodies
 from bullpen.tui.transcript.children import tree
 from bullpen.tui.transcript.diffs import SPLIT_FROM
@@ -214,6 +215,9 @@ def _said(item: Said, scene: Scene) -> list[Strip]:
         lines, hidden = bodies.first_lines(words)
         words = "\n".join(lines)
     rows += scene.text_of(item.key, len(GAP)).strips(words, is_open=item.is_open)
+    if not item.is_open:
+        # It grows no more: its strips are the window's to keep.
+        scene.texts.pop(item.key, None)
     return rows + _hint(hidden, scene, is_folded=False, first=GAP)
 
 
@@ -348,8 +352,9 @@ def _ending(item: Ending, scene: Scene) -> list[Strip]:
     told = [inert_line(item.model) or "the model"]
     told += [inert_line(item.provider)] if item.provider else []
     told += [clock(item.seconds)] if item.seconds else []
-    cost = scene.costs.get(item.message_id)
-    told += [f"${cost:.4f}"] if cost else []
+    if (spent := scene.spent.get(item.message_id)) is not None:
+        told += [f"{short(spent.tokens)} tokens in context"] if spent.tokens else []
+        told += [f"${spent.cost:.4f}"] if spent.cost else []
     return _rows([(f"◇ {' · '.join(told)}", palette.faint)], scene)
 
 

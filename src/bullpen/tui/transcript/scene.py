@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
@@ -12,6 +12,13 @@ from bullpen.tui.transcript.markdown import Markdown
 from bullpen.tui.transcript.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Spent(NamedTuple):
+    """Dollars for a turn, and the tokens that the session holds after it."""
+
+    cost: float
+    tokens: int
 
 
 @dataclass(slots=True)
@@ -31,8 +38,8 @@ class Scene:
     """By call, the end of what a running command has printed so far."""
     unfolded: set[str] = field(default_factory=set)
     has_times: bool = False
-    costs: Mapping[str, float] = field(default_factory=dict)
-    """By the message that ended it, what a turn has cost."""
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+    """By the message that ended it, what a turn took."""
     session: Callable[[str], Session | None] = lambda _: None
     messages: Callable[[str], list[Message]] = lambda _: []
     moved_at: Mapping[str, float] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from bullpen.tui.transcript.keys import KEYS
 from bullpen.tui.transcript.lines import NOWHERE, Lines
 from bullpen.tui.transcript.palette import UNPAINTED
 from bullpen.tui.transcript.refusal import Refusal
-from bullpen.tui.transcript.scene import Scene
+from bullpen.tui.transcript.scene import Scene, Spent
 from bullpen.tui.transcript.search import FindBar, Match, matches, row_of
 from bullpen.tui.transcript.tools import SENDS
 
@@ -84,7 +84,7 @@ class Transcript(Widget):
         self._painted_at = 0.0
         self._printed: dict[str, str] = {}
         self._heard: dict[str, float] = {}
-        self._costs: dict[str, float] = {}
+        self._spent: dict[str, Spent] = {}
         self._spent_before: float | None = None
         self._matches: list[Match] = []
         self._match = -1
@@ -106,7 +106,7 @@ class Transcript(Widget):
         self._room = room
         scene = self._scene
         scene.me, scene.session, scene.messages = room.name, room.session, room.messages
-        scene.printed, scene.moved_at, scene.costs = self._printed, self._heard, self._costs
+        scene.printed, scene.moved_at, scene.spent = self._printed, self._heard, self._spent
         self.load()
 
     def load(self) -> None:
@@ -192,7 +192,8 @@ class Transcript(Widget):
         if isinstance(item, Prompt):
             self._spent_before = session.cost if self._spent_before is None else self._spent_before
         elif isinstance(item, Ending | Note) and self._spent_before is not None:
-            self._costs[item.message_id] = session.cost - self._spent_before
+            tokens = session.prompt_tokens + session.completion_tokens
+            self._spent[item.message_id] = Spent(session.cost - self._spent_before, tokens)
             self._spent_before = None
 
     def _stale(self, call_id: str) -> None:
