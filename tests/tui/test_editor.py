@@ -214,7 +214,9 @@ async def test_mentioned_files_are_attached_while_the_text_names_them(desks: Des
         assert (lines.path, lines.data) == ("src/main.py:10-12", b"line 10\nline 11\nline 12")
 
 
-async def test_images_come_as_paths_and_only_for_a_model_that_sees_them(desks: Desks, tmp_path: Path) -> None:
+async def test_images_come_as_paths_or_from_the_clipboard_for_a_model_that_sees_them(
+    desks: Desks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     picture = tmp_path / "a picture.png"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(2000))
     (tmp_path / "fake.png").write_text("no image")
@@ -228,6 +230,14 @@ async def test_images_come_as_paths_and_only_for_a_model_that_sees_them(desks: D
         row = next(n for n, line in enumerate(ana.screen.split("\n")) if "✕" in line)
         await ana.pilot.click(offset=(ana.screen.split("\n")[row].index("✕"), row))
         await ana.until(lambda: "✕" not in ana.screen, "the chip to be clicked away")
+        monkeypatch.setenv("PATH", str(tmp_path))
+        await ana.pilot.press("ctrl+v")
+        await ana.until_shown("no program here reads the clipboard")
+        (tmp_path / "wl-paste").write_text(f'#!/bin/sh\n/bin/cat "{picture}"\n')
+        (tmp_path / "wl-paste").chmod(0o755)
+        await ana.pilot.press("ctrl+v")
+        await ana.until_shown("■ clipboard_1.png")
+        await ana.pilot.press("alt+x")
         await paste(ana, f"'{picture}'")
         await ana.until_shown("a picture.png")
         await ana.type("look\n")

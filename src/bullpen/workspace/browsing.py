@@ -120,7 +120,7 @@ class Browsing:
 
     async def _folder(self, told: str) -> FileContent:
         inside = "" if told == "." else f"{told}/"
-        below = sorted(n.path for n in await self._list() if n.path.startswith(inside) and n.path != inside)
+        below = sorted(path for path, _ in await self._list() if path.startswith(inside) and path != inside)
         text = "\n".join(below[:MAX_LISTED]) or "(empty)"
         return FileContent(
             file_path=inside or "./",
