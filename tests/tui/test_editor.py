@@ -64,6 +64,7 @@ async def test_lines_are_joined_history_walked_and_the_draft_kept(desks: Desks) 
         assert editor(ana).value == "a draft"
         await ana.pilot.press("ctrl+a", "ctrl+k", "ctrl+r")
         await ana.type("two")
+        await ana.pilot.press("z", "backspace")
         await ana.until_shown("one two three")
         await ana.pilot.press("enter")
         assert editor(ana).value == "one\ntwo\nthree"

@@ -110,8 +110,10 @@ class Completion:
         self._show()
 
     def close(self) -> bool:
-        """Whether there was something to close. What it was for is not offered again before it changes."""
-        was_open = self._popup.is_open
+        """Whether there was something to close, be it a list that is empty or under way. What it was for is not offered again before
+        it changes."""
+        is_under_way = self.is_waiting and self._dismissed is None
+        was_open = self._popup.is_open or self._past is not None or is_under_way
         self._dismissed, self._past, self._accepting = self._typing, None, ""
         self._popup.close()
         return was_open

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from bullpen.client.workspace import Room
 from bullpen.schema.message import Message, ShellCommandPart
 
-if TYPE_CHECKING:
-    from bullpen.client.workspace import Room
+TOLD_BY_SERVER = "[Background job "
+"""How prompts begin that nobody typed."""
 
 
 class Past:
@@ -24,12 +24,14 @@ class Past:
     async def fetch(self, room: Room) -> None:
         """Ask what people said in all sessions. Raises what the server says against it."""
         said = (await room.call("GET", "/messages/user")).read(list[Message])
-        self._everywhere = [_typed(message) for message in reversed(said)]
+        typed = (_typed(message) for message in reversed(said))
+        self._everywhere = [text for text in typed if not text.startswith(TOLD_BY_SERVER)]
 
     def entries(self, room: Room | None, session: str) -> Iterator[str]:
         """What was sent, the oldest first; shell commands with their mark."""
         if room and session:
-            yield from (_typed(each) for each in room.messages(session) if each.role == "user")
+            said = (_typed(each) for each in room.messages(session) if each.role == "user")
+            yield from (text for text in said if not text.startswith(TOLD_BY_SERVER))
         else:
             yield from self._everywhere
         yield from self._sent.get("", ())
