@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from bullpen.client.workspace import Room
 from bullpen.schema.message import Message, ShellCommandPart
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 TOLD_BY_SERVER = "[Background job "
 """How prompts begin that nobody typed."""
