@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from textual.strip import Strip
 
@@ -17,6 +18,11 @@ KEPT_ROWS = 6_000
 """Rows of items that were drawn and may be looked at again: some hundred screens."""
 
 
+class _Drawn(NamedTuple):
+    item: Item
+    strips: list[Strip]
+
+
 class Window:
     """The items, their heights, and the strips of those that were drawn lately."""
 
@@ -25,7 +31,7 @@ class Window:
         self.column = Column()
         self._draw = draw
         self._guess = guess
-        self._drawn: OrderedDict[str, list[Strip]] = OrderedDict()
+        self._drawn: OrderedDict[str, _Drawn] = OrderedDict()
         self._rows = 0
         self._measured: set[str] = set()
 
@@ -51,36 +57,37 @@ class Window:
         return Place(anchor.item, anchor.row * len(self.strips(anchor.item)) // before)
 
     def change(self, change: Change) -> None:
-        """Some items were replaced in the list."""
+        """Some items were replaced in the list. Those that are as they were stay drawn."""
         changed = self.items[change.start : change.start + change.added]
-        if change.added == change.removed:
-            for item in changed:
-                self.stale(item.key)
-            return
         for item in changed:
-            self.stale(item.key)
-            self._measured.discard(item.key)
-        self.column.splice(change.start, change.removed, [self._guess(item) for item in changed])
+            if (kept := self._drawn.get(item.key)) is not None and kept.item != item:
+                self.stale(item.key)
+        if change.added != change.removed:
+            heights = [
+                len(self._drawn[item.key].strips) if item.key in self._drawn else self._guess(item)
+                for item in changed
+            ]
+            self._measured.difference_update(item.key for item in changed if item.key not in self._drawn)
+            self.column.splice(change.start, change.removed, heights)
 
     def stale(self, key: str) -> None:
         """An item has to be drawn anew; until then it keeps its height."""
         if (gone := self._drawn.pop(key, None)) is not None:
-            self._rows -= len(gone)
+            self._rows -= len(gone.strips)
 
     def strips(self, index: int) -> list[Strip]:
         """The rows of an item, drawn when that has not been done."""
         item = self.items[index]
-        found = self._drawn.get(item.key)
-        if found is not None:
-            return found
+        if (kept := self._drawn.get(item.key)) is not None:
+            return kept.strips
         found = self._draw(item)
-        self._drawn[item.key] = found
+        self._drawn[item.key] = _Drawn(item, found)
         self._rows += len(found)
         self._measured.add(item.key)
         self.column.set(index, len(found))
         while self._rows > KEPT_ROWS and len(self._drawn) > 1:
             _, gone = self._drawn.popitem(last=False)
-            self._rows -= len(gone)
+            self._rows -= len(gone.strips)
         return found
 
     def settle(self, anchor: Place, height: int) -> Place:
