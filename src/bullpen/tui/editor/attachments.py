@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 from collections.abc import Iterable
@@ -97,8 +98,12 @@ def _path(word: str) -> Path | None:
     return path if path.is_absolute() else None
 
 
-def read_image(path: Path) -> Chip:
-    """An image of this machine. Raises `BadRequest` with what is wrong with it."""
+async def read_images(paths: Iterable[Path]) -> list[Chip]:
+    """Images of this machine. Raises `BadRequest` with what is wrong with one."""
+    return [await asyncio.to_thread(_read_image, path) for path in paths]
+
+
+def _read_image(path: Path) -> Chip:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)

@@ -6,8 +6,7 @@ import asyncio
 import shutil
 
 from bullpen.errors import BadRequest
-from bullpen.schema.media import image_type
-from bullpen.tui.editor.attachments import MAX_BYTES
+from bullpen.tui.editor.attachments import MAX_BYTES, Chip, image_chip, image_type
 
 Reader = tuple[str, ...]
 
@@ -25,12 +24,13 @@ TEXT_READERS: tuple[Reader, ...] = (
 PATIENCE_S = 3.0
 
 
-async def read(own: str) -> bytes | str:
-    """An image, else text; `own` is what was copied on the screen itself. Raises `BadRequest` when there is nothing to be had."""
+async def read(own: str, name: str) -> list[Chip] | str:
+    """An image, under that name, else text; `own` is what was copied on the screen itself. Raises `BadRequest` when there is nothing
+    to be had."""
     for reader in IMAGE_READERS:
         content = await _output(reader)
         if image_type(content):
-            return content
+            return [image_chip(name, content)]
     for reader in TEXT_READERS:
         if content := await _output(reader):
             return content.decode("utf-8", "replace")

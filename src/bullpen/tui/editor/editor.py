@@ -7,10 +7,8 @@ empty page ──send──▶ on its way ──the session is there──▶ se
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.actions import SkipAction
@@ -20,6 +18,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import TextArea
 
+from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest, BullpenError
 from bullpen.present.failure import one_line
 from bullpen.schema.api import Attachment
@@ -32,7 +31,6 @@ from bullpen.tui.editor.completion import Completion
 from bullpen.tui.editor.drafts import Draft, Drafts
 from bullpen.tui.editor.history import History
 from bullpen.tui.editor.mark import Mark
-from bullpen.tui.editor.mentions import mentions
 from bullpen.tui.editor.messages import CommandTyped, Noticed, ShellTyped, Submitted, When
 from bullpen.tui.editor.past import Past
 from bullpen.tui.editor.popup import Popup
@@ -40,9 +38,6 @@ from bullpen.tui.editor.sheet import Sheet
 from bullpen.tui.editor.slash import expanded
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.status import Kind
-
-if TYPE_CHECKING:
-    from bullpen.client.workspace import Room
 
 SAVED_AFTER_S = 0.4
 """So long after the last key the draft is written down."""
@@ -196,15 +191,10 @@ class Editor(Widget):
             raise SkipAction
 
     def action_list_next(self) -> None:
-        self._move_in_list(-1)
+        self._completion.move(-1)
 
     def action_list_last(self) -> None:
-        self._move_in_list(1)
-
-    def _move_in_list(self, step: int) -> None:
-        if not self._completion.is_open:
-            raise SkipAction
-        self._completion.move(step)
+        self._completion.move(1)
 
     def action_accept(self) -> None:
         if not self._completion.accept():
@@ -250,7 +240,8 @@ class Editor(Widget):
             self.notice(one_line(exc), "error")
 
     def action_clipboard(self) -> None:
-        self.run_worker(self._paste_clipboard(), exclusive=True, group="clipboard")
+        coming = clipboard.read(self.app.clipboard, self._sheet.image_name())
+        self.run_worker(self._receive(coming), exclusive=True, group="clipboard")
 
     # What happens in it
 
@@ -284,7 +275,7 @@ class Editor(Widget):
     @on(Area.Pasted)
     def _pasted(self, pasted: Area.Pasted) -> None:
         if paths := attachments.image_paths(pasted.text):
-            self.run_worker(self._attach_images(paths))
+            self.run_worker(self._receive(attachments.read_images(paths)))
         elif attachments.is_long(pasted.text):
             self._sheet.fold(pasted.text)
             self.save_draft()
@@ -342,16 +333,11 @@ class Editor(Widget):
     ) -> None:
         """Let it go. What is typed from now on is the next draft."""
         self._let_go(draft.text.strip())
-        self.run_worker(self._fetch_and_post(room, Submitted(text, (*draft.attachments, *more), when, draft)))
+        self.run_worker(self._send_off(room, Submitted(text, more, when, draft)))
 
-    async def _fetch_and_post(self, room: Room, submitted: Submitted) -> None:
-        """Read what the text mentions as it is now, and send all of it."""
+    async def _send_off(self, room: Room, submitted: Submitted) -> None:
         try:
-            for mention in mentions(submitted.draft.text):
-                if source := submitted.draft.mentions.get(mention.name):
-                    submitted.attachments += await sources.read(room, mention, source)
-            if any(each.mime_type.startswith("image/") for each in submitted.attachments):
-                await sources.check_images(room)
+            submitted.attachments = (*await sources.attached(room, submitted.draft), *submitted.attachments)
         except BullpenError as exc:
             self.give_back(submitted)
             self.notice(f"not sent: {one_line(exc)}", "error")
@@ -396,26 +382,17 @@ class Editor(Widget):
         self._sheet.take(draft)
         self._completion.reset()
 
-    # Attachments
-
-    async def _attach_images(self, paths: list[Path]) -> None:
+    async def _receive(self, coming: Awaitable[Sequence[Chip] | str]) -> None:
+        """Attach images, or paste text, once it is there."""
         try:
-            await self._add([await asyncio.to_thread(attachments.read_image, path) for path in paths])
+            found = await coming
+            if not isinstance(found, str) and self._room is not None:
+                await sources.check_images(self._room)
         except BullpenError as exc:
             self.notice(one_line(exc), "error")
-
-    async def _paste_clipboard(self) -> None:
-        try:
-            found = await clipboard.read(self.app.clipboard)
-            if isinstance(found, bytes):
-                await self._add([attachments.image_chip(self._sheet.image_name(), found)])
-            else:
-                self.area.post_message(Area.Pasted(attachments.normalised(found)))
-        except BullpenError as exc:
-            self.notice(one_line(exc))
-
-    async def _add(self, chips: list[Chip]) -> None:
-        if self._room is not None:
-            await sources.check_images(self._room)
-        self._sheet.add(chips)
-        self.save_draft()
+            return
+        if isinstance(found, str):
+            self.area.post_message(Area.Pasted(attachments.normalised(found)))
+        else:
+            self._sheet.add(found)
+            self.save_draft()

@@ -75,8 +75,9 @@ class Popup(Widget):
 
     def move(self, step: int) -> None:
         """Go up the rows, round and round."""
-        self._place = (self._place + step) % len(self._choices)
-        self.refresh()
+        if self._choices:
+            self._place = (self._place + step) % len(self._choices)
+            self.refresh()
 
     def on_click(self, event: Click) -> None:
         row = len(self._choices) - 1 - event.y

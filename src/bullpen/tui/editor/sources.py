@@ -9,7 +9,8 @@ from bullpen.client.files import find_files, read_attachment
 from bullpen.errors import BadRequest
 from bullpen.schema.agent import McpResource
 from bullpen.schema.api import Attachment, McpReadResource
-from bullpen.tui.editor.mentions import Mention
+from bullpen.tui.editor.drafts import Draft
+from bullpen.tui.editor.mentions import Mention, mentions
 from bullpen.tui.editor.popup import ROWS, Choice
 
 if TYPE_CHECKING:
@@ -29,7 +30,19 @@ async def find(room: Room, query: str) -> list[Choice]:
     return [*(Choice(path, path, source=("", path)) for path in paths[:room_left]), *resources]
 
 
-async def read(room: Room, mention: Mention, source: tuple[str, str]) -> tuple[Attachment, ...]:
+async def attached(room: Room, draft: Draft) -> tuple[Attachment, ...]:
+    """All that goes with a text, files and resources as they are now. Raises what the server says against it, and `BadRequest` for
+    images that the model does not see."""
+    found = draft.attachments
+    for mention in mentions(draft.text):
+        if source := draft.mentions.get(mention.name):
+            found += await _read(room, mention, source)
+    if any(each.mime_type.startswith("image/") for each in found):
+        await check_images(room)
+    return found
+
+
+async def _read(room: Room, mention: Mention, source: tuple[str, str]) -> tuple[Attachment, ...]:
     """What is mentioned, as it is now. Raises what the server says against it."""
     server, where = source
     if not server:
