@@ -6,7 +6,8 @@ import asyncio
 import shutil
 
 from bullpen.errors import BadRequest
-from bullpen.tui.editor.attachments import MAX_BYTES, Chip, image_chip, image_type
+from bullpen.schema.media import image_type
+from bullpen.tui.editor.attachments import MAX_BYTES, Chip, image_chip
 
 Reader = tuple[str, ...]
 

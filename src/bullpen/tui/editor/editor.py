@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.actions import SkipAction
@@ -18,7 +19,6 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import TextArea
 
-from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest, BullpenError
 from bullpen.present.failure import one_line
 from bullpen.schema.api import Attachment
@@ -38,6 +38,9 @@ from bullpen.tui.editor.sheet import Sheet
 from bullpen.tui.editor.slash import expanded
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.status import Kind
+
+if TYPE_CHECKING:
+    from bullpen.client.workspace import Room
 
 SAVED_AFTER_S = 0.4
 """So long after the last key the draft is written down."""
