@@ -6,6 +6,10 @@ from bullpen.present.asking import (
     SHOWN_LINES,
     Answers,
     PermissionReply,
+    change_lines,
+    command,
+    offered_pattern,
+    pattern_text,
     permission_reply,
     permission_text,
     question_reply,
@@ -133,3 +137,38 @@ def test_a_batch_is_answered_one_after_the_other() -> None:
     assert ("(1 of 2)" in first, "(2 of 2)" in answers.text()) == (True, True)
     answers.responses.append(QuestionResponse(request_id="q", fill_in_text="x"))
     assert answers.following() is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "pattern"),
+    [
+        ("`npm run build` by bash:execute", "npm run build"),
+        ("the tool edit:write on `src/*`", "src/*"),
+        ("`a` by bash:execute, `b` by bash:execute", ""),
+        ("at docs.python.org", ""),
+        ("", ""),
+    ],
+)
+def test_an_offered_rule_begins_a_pattern_of_ones_own(rule: str, pattern: str) -> None:
+    assert offered_pattern(rule) == pattern
+
+
+@pytest.mark.parametrize(
+    ("params", "pattern", "said"),
+    [
+        ({"command": "npm test"}, "npm *", "run `npm` with any further words behind it"),
+        ({"command": "npm test"}, "npm test", "run `npm test`, word for word, and nothing else"),
+        ({"command": "npm test"}, "npm * x", "run `npm * x`; * stands for one word"),
+        ({"url": "https://a.b"}, "*.a.b", "reach a.b and every host below it"),
+        ({"file_path": "x"}, "src/**", "execute files that fit src/**, folders within included"),
+    ],
+)
+def test_a_pattern_is_told_in_words(params: dict[str, object], pattern: str, said: str) -> None:
+    assert pattern_text(a_permission(**params), pattern).endswith(said)
+
+
+def test_what_is_to_be_judged_is_made_visible() -> None:
+    assert command({"command": "ls\x1b[2J"}) == "ls<U+001B>[2J"
+    assert command({"command": 3}) == command(None) == ""
+    assert change_lines({"file_path": "n", "new_content": "a\u200b\n"})[-1] == "+a<U+200B>"
+    assert change_lines({"command": "ls"}) == change_lines("text") == []
