@@ -13,7 +13,7 @@ from tests.cli.conftest import Command
 from tests.client.standin import StandIn, session
 
 from bullpen import __version__
-from bullpen.cli.main import COMMANDS, cli, run
+from bullpen.cli.main import COMMANDS, MODULES, cli, run
 
 
 def all_commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -71,7 +71,7 @@ def test_every_command_explains_itself_and_refuses_what_it_does_not_know(
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_overview_says_what_the_commands_say(name: str) -> None:
     """It is written down twice, so that the help loads no command."""
-    command: click.Command = importlib.import_module(f"bullpen.cli.{name}").command
+    command: click.Command = importlib.import_module(f"bullpen.cli.{MODULES.get(name, name)}").command
     assert (command.name, command.short_help) == (name, COMMANDS[name])
 
 

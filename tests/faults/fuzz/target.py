@@ -94,10 +94,11 @@ def new_target() -> Iterator[Target]:
 
 
 def with_full_bodies(document: Any) -> Any:
-    """Every field of a request body is optional; requests that leave most of them out are all refused alike."""
+    """Every field of a request body is optional; requests that leave most of them out are all refused alike. A document, which is an
+    answer elsewhere, says itself what it needs."""
     for item in document["paths"].values():
         for operation in item.values():
             for media in operation.get("requestBody", {}).get("content", {}).values():
                 body = document["components"]["schemas"][media["schema"]["$ref"].rpartition("/")[2]]
-                body["required"] = list(body["properties"])
+                body["required"] = body.get("required") or list(body["properties"])
     return document
