@@ -239,6 +239,6 @@ async def test_the_manual_page_has_every_command(bullpen: Command) -> None:
         assert f".SS bullpen {' '.join(path)}".replace("-", "\\-") in page, path
     if shutil.which("groff"):
         checked = subprocess.run(
-            ["groff", "-man", "-Tascii", "-ww", "-z"], input=page, capture_output=True, text=True, check=True
+            ["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, capture_output=True, text=True, check=True
         )
         assert checked.stderr == ""

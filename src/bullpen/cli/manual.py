@@ -87,4 +87,5 @@ def _terms(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _text(text: str) -> str:
     """As it is to be read: roff gives a meaning to a backslash anywhere and to a dot or quote that begins a line."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    escaped = "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in escaped)
     return f"\\&{escaped}" if escaped.lstrip()[:1] in {".", "'"} else escaped
