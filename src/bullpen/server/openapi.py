@@ -161,7 +161,7 @@ def _error_statuses(endpoint: Endpoint) -> list[int]:
         statuses |= {500, 503}
     if (endpoint.needs_store and _gaps(endpoint.path)) or _sent(endpoint):
         statuses |= {400}
-    if endpoint.has_workspace:
+    if endpoint.has_workspace or (endpoint.method == "GET" and _gaps(endpoint.path)):
         statuses |= {404}
     if endpoint.body is not None:
         statuses |= {408, 413}
