@@ -235,7 +235,7 @@ class ChatScreen(Screen[None]):
     def _take_beside(self, event: Event) -> None:
         """What concerns the rooms beside the conversation."""
         if isinstance(event.payload, RunComplete):
-            if event.payload.error:
+            if event.payload.error and not event.payload.cancelled:
                 self.notice(event.payload.error, "error")
             _: Worker[None] = self.run_worker(self.desk.learn, exclusive=True, group="free")
         if words := calling(event, self.room):

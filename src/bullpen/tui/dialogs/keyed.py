@@ -25,7 +25,6 @@ def answer(key: str, label: str, *, off: bool = False) -> Option:
 class Keyed(Dialog[T]):
     """Heirs say which answers there are, and what each means (`answered`)."""
 
-    DEFAULT_CSS = "Keyed Rows { height: auto; max-height: 12; margin-top: 1; }"
     preselected: str | None = None
     """Nothing is chosen at first: enter alone then answers nothing."""
 
@@ -40,6 +39,8 @@ class Keyed(Dialog[T]):
         return self.query_one(Rows)
 
     def on_mount(self) -> None:
+        # By a class of theirs: a dialog with two parents has the style sheets of the first alone.
+        self.rows.add_class("-answers")
         self.rows.show(self.answers(), chosen=self.preselected)
 
     def takes(self, event: Key) -> bool:

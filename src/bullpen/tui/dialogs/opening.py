@@ -113,8 +113,9 @@ async def _free(chat: ChatScreen, _words: str) -> None:
     )
 
 
-async def _leave(chat: ChatScreen, _words: str) -> None:
-    if await chat.ask(Leave(chat.room if chat.is_inside else None)):
+async def _leave(chat: ChatScreen, words: str) -> None:
+    """Typed in full it needs no question."""
+    if words == "now" or await chat.ask(Leave(chat.room if chat.is_inside else None)):
         chat.app.exit(0)
 
 

@@ -63,6 +63,7 @@ class Rows(ScrollView, can_focus=False):
     }
     DEFAULT_CSS = """
     Rows { height: 1fr; scrollbar-size-vertical: 1; background: $surface; }
+    Rows.-answers { height: auto; max-height: 12; margin-top: 1; }
     Rows > .rows--chosen { background: $primary 25%; text-style: bold; }
     Rows > .rows--faint { color: $faint; }
     Rows > .rows--found { color: $accent; text-style: bold underline; }

@@ -306,7 +306,7 @@ class Editor(Widget):
             return
         if text in words.LEAVING and not draft.attachments:
             self._clear()
-            self.post_message(CommandTyped("leave"))
+            self.post_message(CommandTyped("leave", "now"))
         elif self._room is None:
             self.notice("not attached yet; what you wrote stays here")
         elif self.is_shell:
