@@ -73,32 +73,32 @@ class Screen:
     """A command in a terminal of its own: keys go in, the screen can be looked at."""
 
     def __init__(self, socket: Path, name: str) -> None:
-        self._tmux = ["tmux", "-S", str(socket)]
-        self._name = name
+        self.tmux = ["tmux", "-S", str(socket)]
+        self.name = name
 
     def send(self, *keys: str) -> None:
         """Keys by tmux's names; everything else is typed as it stands."""
-        subprocess.run([*self._tmux, "send-keys", "-t", self._name, *keys], check=True)
+        subprocess.run([*self.tmux, "send-keys", "-t", self.name, *keys], check=True)
 
     def type(self, text: str) -> None:
         """A line and Enter."""
-        subprocess.run([*self._tmux, "send-keys", "-t", self._name, "-l", text], check=True)
+        subprocess.run([*self.tmux, "send-keys", "-t", self.name, "-l", text], check=True)
         self.send("Enter")
 
     def paste(self, text: str) -> None:
         """Text from the clipboard, marked as such."""
-        subprocess.run([*self._tmux, "set-buffer", "-b", "clip", text], check=True)
-        subprocess.run([*self._tmux, "paste-buffer", "-p", "-r", "-b", "clip", "-t", self._name], check=True)
+        subprocess.run([*self.tmux, "set-buffer", "-b", "clip", text], check=True)
+        subprocess.run([*self.tmux, "paste-buffer", "-p", "-r", "-b", "clip", "-t", self.name], check=True)
 
     def resize(self, columns: int, rows: int) -> None:
         subprocess.run(
-            [*self._tmux, "resize-window", "-t", self._name, "-x", str(columns), "-y", str(rows)], check=True
+            [*self.tmux, "resize-window", "-t", self.name, "-x", str(columns), "-y", str(rows)], check=True
         )
 
     def text(self) -> str:
         """What stands on the screen and has scrolled out of it."""
         shown = subprocess.run(
-            [*self._tmux, "capture-pane", "-p", "-t", self._name, "-S", "-1000"],
+            [*self.tmux, "capture-pane", "-p", "-t", self.name, "-S", "-1000"],
             capture_output=True,
             text=True,
             check=True,
@@ -108,7 +108,7 @@ class Screen:
     def cursor(self) -> tuple[int, int]:
         """Column and row of the terminal's own cursor, where an input method opens its window."""
         shown = subprocess.run(
-            [*self._tmux, "display-message", "-p", "-t", self._name, "#{cursor_x},#{cursor_y}"],
+            [*self.tmux, "display-message", "-p", "-t", self.name, "#{cursor_x},#{cursor_y}"],
             capture_output=True,
             text=True,
             check=True,
