@@ -106,6 +106,11 @@ class ChatScreen(Screen[None]):
         return self._room
 
     @property
+    def host(self) -> str | None:
+        """Where the server was said to be; None where it is found by itself."""
+        return self._wish.host
+
+    @property
     def is_inside(self) -> bool:
         """Whether there is a room yet."""
         return self._room is not None

@@ -20,6 +20,7 @@ from bullpen.tui.dialogs.onboarding import Onboarding
 from bullpen.tui.dialogs.queue import Queue
 from bullpen.tui.dialogs.servers import LanguageServers, ToolServers
 from bullpen.tui.dialogs.sessions import Sessions
+from bullpen.tui.dialogs.trash import Trash
 from bullpen.tui.dialogs.trusting import Trusting
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ async def _sessions(chat: ChatScreen, words: str) -> None:
     if words:
         await chat.open(find_session(chat.room, words).id)
     elif picked := await chat.ask(Sessions(chat.room)):
+        await chat.open(picked)
+
+
+async def _trash(chat: ChatScreen, _words: str) -> None:
+    if picked := await chat.ask(Trash(chat.room)):
         await chat.open(picked)
 
 
@@ -122,11 +128,12 @@ async def _leave(chat: ChatScreen, words: str) -> None:
 OPENING: tuple[Command, ...] = (
     Command(
         "sessions",
-        "Sessions: search, open, rename, export, delete",
+        "Sessions: search, open, fork, rename, export, delete",
         _sessions,
         "[id]",
         ("session", "switch", "resume"),
     ),
+    Command("trash", "Deleted sessions: have one back", _trash),
     Command("models", "Models: choose one, effort, keys", _models, "[provider/model]", ("model",)),
     Command("queue", "What waits: change, move, take back", _queue),
     Command("changes", "Changed files: look, undo, redo", _changes, aliases=("undo", "redo", "diff")),

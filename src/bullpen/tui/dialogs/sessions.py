@@ -1,30 +1,31 @@
-"""The sessions of the workspace: found by title and by what was said in them, opened, renamed, exported, deleted."""
+"""The sessions of the workspace, or of all: found by title and by what was said in them, opened, forked, renamed, exported, deleted."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import quote
 
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 from textual.worker import Worker
 
 from bullpen.errors import BadRequest, BullpenError
-from bullpen.present.describe import describe_call, describe_result
+from bullpen.present import library
 from bullpen.present.failure import one_line
-from bullpen.present.inert import inert_line
+from bullpen.present.inert import cut, inert_line
 from bullpen.schema.events import Event
-from bullpen.schema.message import Message
-from bullpen.schema.session import SearchHit, Session
+from bullpen.schema.library import KnownHit, KnownSession, SessionState
+from bullpen.schema.session import Session
 from bullpen.tui.dialogs.form import Field, Form
 from bullpen.tui.dialogs.keyed import Confirm
 from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
+from bullpen.tui.sidebar import short_path
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
@@ -32,84 +33,182 @@ if TYPE_CHECKING:
 LEAST_LETTERS = 3
 """From so many letters on, what was said is looked through as well."""
 
+LISTED = 400
+"""So many sessions of all projects are told, the one used last first."""
+
+WIDE = 100
+"""From so many columns on, a row has room for the model."""
+
+MODEL_COLUMNS = 18
+SHORT_ID = 12
+MARKS: dict[SessionState, str] = {"running": "●", "waiting": "?", "done": "✓"}
+HERE, EVERYWHERE = "Sessions", "Sessions of all projects"
+
 
 class Sessions(Picker):
     """Dismissed with the id of the session to go into."""
 
-    DEFAULT_CSS = "Sessions #box { width: 100; }"
+    DEFAULT_CSS = "Sessions #box { width: 112; }"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab,ctrl+a", "everywhere", "this project, or all of them", priority=True),
+        Binding("ctrl+f", "fork", "go on in a copy of it", priority=True),
         Binding("ctrl+r", "rename", "give it another name", priority=True),
-        Binding("ctrl+x", "delete", "delete it", priority=True),
+        Binding("ctrl+x", "delete", "delete it, into the trash", priority=True),
         Binding("ctrl+e", "export", "write it to a file of this machine", priority=True),
     ]
     place = "Sessions"
 
     def __init__(self, room: Room) -> None:
         super().__init__(
-            "Sessions",
-            hint="enter open  ctrl+r rename  ctrl+e export  ctrl+x delete  esc close",
+            HERE,
+            hint="enter open  tab all projects  ^f fork  ^r rename  ^e export  ^x delete",
             empty="no sessions yet: the first prompt starts one",
             prompt="a title, or words that were said",
             chosen=room.current_session,
         )
         self._room = room
-        self._hits: list[SearchHit] = []
+        self._is_everywhere = False
+        self._known_sessions: dict[str, KnownSession] = {}
+        self._hits: list[KnownHit] = []
+
+    # What there is
 
     async def options(self) -> Sequence[Option]:
+        """What the mirror does not know is asked for: models, and other projects."""
+        found = await self._room.library.everywhere.sessions(path=self._path, limit=LISTED)
+        self._known_sessions = {known.session.id: known for known in found}
         return self.at_once()
 
+    @property
+    def _path(self) -> str:
+        """Which project is meant; none is all of them."""
+        return "" if self._is_everywhere else self._room.workspace.path
+
     def at_once(self) -> Sequence[Option]:
-        asking = {ask.session_id for ask in self._room.asks}
-        listed = [
-            _row(session, self._room, is_asking=session.id in asking) for session in self._room.sessions
+        sessions = [*self._room.sessions, *(known.session for known in self._elsewhere())]
+        sessions.sort(key=lambda session: session.updated_at, reverse=True)
+        waiting = set(_asking(self._room))
+        return [*(self._row(session, waiting) for session in sessions), *map(self._hit, self._hits)]
+
+    def _elsewhere(self) -> Iterator[KnownSession]:
+        """Sessions of other projects. Those of this one are the room's, which is never late."""
+        if self._is_everywhere:
+            for known in self._known_sessions.values():
+                if known.workspace_path != self._room.workspace.path:
+                    yield known
+
+    def _row(self, session: Session, waiting: set[str]) -> Option:
+        known = self._known_sessions.get(session.id)
+        own = self._room.session(session.id)
+        state: SessionState = "done"
+        if own is None and known is not None:
+            state = known.state
+        elif session.id in waiting or session.is_busy:
+            state = "waiting" if session.id in waiting else "running"
+        told = [
+            f"{session.attached_clients} in it" if session.attached_clients > 1 else "",
+            cut(inert_line(known.model), MODEL_COLUMNS) if known and self.size.width >= WIDE else "",
+            f"{session.message_count} messages" if session.message_count != 1 else "1 message",
+            f"${session.cost:.2f}",
+            age(session.updated_at),
         ]
-        return [*listed, *map(self._hit, self._hits)]
+        said = [
+            inert_line(session.title) or "untitled",
+            "(here)" if session.id == self._room.current_session else "",
+            state if state != "done" else "",
+            f"in {short_path(known.workspace_path)}" if known and own is None else "",
+        ]
+        return Option(
+            session.id,
+            "  ".join(filter(None, said)),
+            right="  ".join(filter(None, told)),
+            mark=MARKS[state] if session.message_count else " ",
+            also=f"{session.id} {state} {known.model if known else ''}",
+        )
 
     def moved(self, event: Event) -> None:
         if isinstance(event.payload, Session):
-            self.reload()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Without asking anybody."""
+        self._known = self.at_once()
+        self.look()
+
+    def action_everywhere(self) -> None:
+        self._is_everywhere = not self._is_everywhere
+        self.heading = EVERYWHERE if self._is_everywhere else HERE
+        self._look_again()
+        self.reload()
+        self._search_for(self.filter.value)
 
     # Words that were said
 
     def on_input_changed(self, changed: Input.Changed) -> None:
+        self._search_for(changed.value)
+
+    def _search_for(self, words: str) -> None:
         _: Worker[None] = self.run_worker(
-            partial(self._search, changed.value), exclusive=True, group="search"
+            partial(self._search, words.strip()), exclusive=True, group="search"
         )
 
     async def _search(self, words: str) -> None:
         self._hits = []
-        if len(words.strip()) >= LEAST_LETTERS:
-            path = f"/search?q={quote(words.strip(), safe='')}&limit=20"
+        if len(words) >= LEAST_LETTERS:
             try:
-                self._hits = (await self._room.call("GET", path)).read(list[SearchHit])
+                self._hits = await self._room.library.everywhere.search(words, path=self._path)
             except BullpenError as exc:
                 self.hint(one_line(exc), is_wrong=True)
                 return
-        self.reload()
+        self._look_again()
 
-    def _hit(self, hit: SearchHit) -> Option:
-        session = self._room.session(hit.session_id)
-        title = inert_line(session.title) if session else "?"
-        said = f"“{inert_line(hit.snippet)}”"
+    def _hit(self, known: KnownHit) -> Option:
+        hit, own = known.hit, self._room.session(known.hit.session_id)
+        title = inert_line(own.title if own else known.title)
+        where = "" if own else f" in {short_path(known.workspace_path)}"
         # What the server found fits, also where its words stand in another form.
         return Option(
             f"{hit.session_id}#{hit.message_id}",
-            f"{said}  in {title}",
+            f"“{inert_line(hit.snippet)}” in {title}{where}",
             right=age(hit.created_at),
             also=self.filter.value,
         )
 
-    async def pick(self, option: Option) -> None:
-        self.decide(option.key.partition("#")[0])
-
     # What can be done with one
 
     @property
-    def _session(self) -> Session:
-        found = self._room.session(self.chosen.key.partition("#")[0]) if self.chosen else None
-        if found is None:
+    def _chosen_id(self) -> str:
+        if self.chosen is None:
             raise BadRequest("choose a session first")
+        return self.chosen.key.partition("#")[0]
+
+    @property
+    def _session(self) -> Session:
+        found = self._room.session(self._chosen_id)
+        if found is None:
+            raise BadRequest("it belongs to another project: enter says how to get there")
         return found
+
+    async def pick(self, option: Option) -> None:
+        session_id = self._chosen_id
+        if self._room.session(session_id) is not None:
+            self.decide(session_id)
+            return
+        command = attach_command(self._workspace_of(session_id), session_id, self.chat.host)
+        self.app.copy_to_clipboard(command)
+        self.chat.notice(f"copied: {command}")
+        self.decide()
+
+    def _workspace_of(self, session_id: str) -> str:
+        if known := self._known_sessions.get(session_id):
+            return known.workspace_path
+        return next(each.workspace_path for each in self._hits if each.hit.session_id == session_id)
+
+    def action_fork(self) -> None:
+        self.attempt(self._fork())
+
+    async def _fork(self) -> None:
+        self.decide((await self._room.library.fork(self._session.id)).id)
 
     def action_rename(self) -> None:
         self.attempt(self._rename())
@@ -129,61 +228,45 @@ class Sessions(Picker):
         if session.is_busy:
             raise BadRequest("it works: stop its turn first")
         text = f"“{session.title}” with its {session.message_count} messages"
-        if await self.also(Confirm("Delete this session?", text, yes="yes, delete it")):
+        if await self.also(Confirm("Delete this session?", text, yes="yes, into the trash")):
             await self._room.delete_session(session.id)
-            self.hint(f"deleted: {inert_line(session.title)}")
+            self.hint("in the trash: /trash has it back")
             self.reload()
 
     def action_export(self) -> None:
         self.attempt(self._export())
 
     async def _export(self) -> None:
-        session = self._session
+        document = await self._room.library.everywhere.export(self._chosen_id)
+        session = document.session
         name = re.sub(r"[^\w-]+", "-", session.title).strip("-")[:40] or "session"
         field = Field(
-            "file", "where to", value=str(Path.cwd() / f"{name}-{session.id[:8]}.md"), is_needed=True
+            "file", "where to", value=str(Path.cwd() / f"{name}-{self._chosen_id[:8]}.md"), is_needed=True
         )
         given = await self.also(Form("Export", [field], done="write it"))
         if given:
-            text = as_markdown(session, await self._room.load(session.id))
-            self.hint(f"written: {write(given['file'].strip(), text)}")
+            self.hint(f"written: {write(given['file'].strip(), library.as_markdown(document))}")
 
 
-def _row(session: Session, room: Room, *, is_asking: bool) -> Option:
-    told = [
-        f"{session.attached_clients} in it" if session.attached_clients > 1 else "",
-        f"{session.message_count} messages" if session.message_count != 1 else "1 message",
-        f"${session.cost:.2f}",
-        age(session.updated_at),
-    ]
-    here = "  (here)" if session.id == room.current_session else ""
-    state = "  asks" if is_asking else "  works" if session.is_busy else ""
-    mark = "?" if is_asking else "●" if session.is_busy else " "
-    label = f"{inert_line(session.title) or 'untitled'}{here}{state}"
-    return Option(session.id, label, right=" ".join(filter(None, told)), mark=mark, also=session.id)
+def attach_command(path: str, session_id: str, host: str | None) -> str:
+    """How a shell gets to a session of another project."""
+    words = ["bullpen", "attach", path, "--session", session_id[:SHORT_ID]]
+    return shlex.join([*words, "--host", host] if host else words)
+
+
+def _asking(room: Room) -> Iterator[str]:
+    """The sessions in which somebody has to answer, and those that sent a sub-agent that asks."""
+    for ask in room.asks:
+        session_id = ask.session_id
+        while session_id:
+            yield session_id
+            session = room.session(session_id)
+            session_id = session.parent_session_id if session else ""
 
 
 def age(at: float) -> str:
     """How long ago that was, in a few letters. The wire tells seconds."""
-    seconds = max(time.time() - at, 0)
-    for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= length:
-            return f"{int(seconds // length)}{unit}"
-    return "now"
-
-
-def as_markdown(session: Session, messages: Sequence[Message]) -> str:
-    """A conversation to be read."""
-    parts = [f"# {inert_line(session.title)}\n"]
-    for message in messages:
-        if message.role == "user":
-            parts.append(f"## {inert_line(message.author) or 'prompt'}\n\n{message.text}\n")
-        elif message.role == "assistant":
-            parts += [f"{message.text}\n"] * bool(message.text)
-            parts += [f"- `{describe_call(call)}`\n" for call in message.tool_calls]
-        else:
-            parts += [f"  - {describe_result(result)}\n" for result in message.tool_results]
-    return "\n".join(parts)
+    return library.age(time.time() - at)
 
 
 def write(path: str, text: str) -> Path:

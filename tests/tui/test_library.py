@@ -1,0 +1,58 @@
+"""Sessions as a library: forked, found in other projects, thrown away and had back, rewound with and without the files."""
+
+import pytest
+from tests.tui.conftest import Desks
+
+pytestmark = pytest.mark.anyio
+
+SMALL = (80, 24)
+
+
+async def test_sessions_are_forked_found_in_other_projects_and_had_back_from_the_trash(desks: Desks) -> None:
+    other = desks.project({"say": "about glaciers"})
+    async with desks.sit(other, size=SMALL) as ben:
+        await ben.chat.open_new("Far away")
+        await ben.room.wait_for(await ben.room.prompt("go"))
+        elsewhere = ben.room.current_session
+    async with desks.sit(desks.project({"say": "about mountains"})) as ana:
+        await ana.chat.open_new("Peaks")
+        first = ana.room.current_session
+        await ana.room.wait_for(await ana.room.prompt("go"))
+
+        await ana.pilot.press("ctrl+s")
+        await ana.until_shown("✓ Peaks (here)", "player 2 messages")
+        await ana.pilot.press("ctrl+f")
+        await ana.until(lambda: ana.room.current_session != first and ana.chat.is_active, "the fork")
+        await ana.until_shown("2  Peaks (fork)", "about mountains")
+        fork = ana.room.current_session
+
+        await ana.pilot.press("ctrl+s")
+        await ana.until_shown("Peaks (fork) (here)")
+        assert "Far away" not in ana.screen
+        await ana.pilot.press("tab", *"glaciers")
+        await ana.until_shown("Sessions of all projects", "[glaciers]", "in Far away")
+        await ana.pilot.press("ctrl+r")
+        await ana.until_shown("it belongs to another project")
+        await ana.pilot.press("enter")
+        command = f"bullpen attach {other} --session {elsewhere[:12]}"
+        await ana.until(lambda: ana.app.clipboard.startswith(command), "the command to be copied")
+        await ana.until_shown("copied: bullpen attach")
+
+        await ana.pilot.press("ctrl+s")
+        await ana.until_shown("Peaks (fork) (here)")
+        await ana.pilot.press("down", "ctrl+x")
+        await ana.until_shown("Delete this session?", "“Peaks”")
+        await ana.pilot.press("y")
+        await ana.until_shown("/trash has it back")
+        await ana.pilot.press("escape", *"/trash", "enter")
+        await ana.until_shown("Trash", "▸  Peaks", "2 messages deleted now kept 29d")
+        await ana.pilot.press("enter")
+        await ana.until(lambda: ana.room.current_session == first and ana.chat.is_active, "the session")
+        await ana.until_shown("about mountains")
+        await ana.room.delete_session(fork)
+        await ana.pilot.press(*"/trash", "enter")
+        await ana.until_shown("▸  Peaks (fork)")
+        await ana.pilot.press("ctrl+x")
+        await ana.until_shown("Delete it for good?")
+        await ana.pilot.press("y")
+        await ana.until_shown("the trash is empty")
