@@ -75,14 +75,14 @@ async def test_a_change_is_undone_place_by_place_and_redone(desks: Desks) -> Non
         await ana.pilot.press("enter")
         await ana.until_shown("all of it", "@@")
         await ana.pilot.press("down", "down", "enter")
-        await ana.until_shown("Undo this?", "+one = 1")
+        await ana.until_shown("Undo this?", "+ one = 1")
         await ana.pilot.press("y")
         await ana.until_shown("undid turn 1")
         assert file.read_text() == "one = 1\n"
         await ana.pilot.press("escape")
         await ana.until_shown("undone")
         await ana.pilot.press("ctrl+r")
-        await ana.until_shown("Redo this?")
+        await ana.until_shown("Redo this?", "+ one = 2")
         await ana.pilot.press("y")
         await ana.until_shown("redid turn 1")
         assert file.read_text() == "one = 2\n"

@@ -89,16 +89,22 @@ def has_conflicts(preview: UndoPreview, files: Sequence[str]) -> bool:
     return any(file.status == "conflict" for file in chosen(preview, files))
 
 
-def _file_lines(file: FileUndo) -> Iterator[str]:
+def file_line(file: FileUndo) -> str:
+    """What would become of a file, or why nothing does."""
     path = inert_line(file.path)
     if file.status in ("conflict", "uncovered"):
         word = "CONFLICT" if file.status == "conflict" else "leave"
-        yield f"  {word}  {path}: {inert_line(file.reason)}"
-        return
+        return f"{word}  {path}: {inert_line(file.reason)}"
     lines = f"+{file.additions} −{file.removals}" if file.additions or file.removals else ""
     size = "binary" if file.binary else "too long to show" if file.cut else lines
     said = "; ".join(filter(None, (size, inert_line(file.reason))))
-    yield f"  {_WORDS[file.change]}  {path}" + (f"  ({said})" if said else "")
+    return f"{_WORDS[file.change]}  {path}" + (f"  ({said})" if said else "")
+
+
+def _file_lines(file: FileUndo) -> Iterator[str]:
+    yield f"  {file_line(file)}"
+    if file.status in ("conflict", "uncovered"):
+        return
     for hunk in file.hunks:
         head, _, lines = hunk.text.partition("\n")
         yield f"    hunk {hunk.id}  {inert_line(head)}"

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from bullpen.errors import BadRequest
-from bullpen.present.inert import inert, inert_line
+from bullpen.present.inert import inert_line
 from bullpen.present.undoing import done_lines, preview_lines
 from bullpen.schema.changes import FileUndo, TurnChanges, TurnSummary, UndoPreview
 from bullpen.schema.events import Event
+from bullpen.tui.dialogs.diff import undoing
 from bullpen.tui.dialogs.keyed import Confirm
 from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.rows import Option
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from bullpen.client.workspace import Room
 
 STATES = {"changed": "", "partly": "partly undone", "undone": "undone", "forgotten": "too old to undo"}
-SHOWN_LINES = 12
-"""Of a change that is to be confirmed; the whole can be looked at before."""
 
 
 class Changes(Picker):
@@ -58,8 +57,11 @@ class Changes(Picker):
 
     async def _redo(self) -> None:
         preview = await self._room.preview_redo()
-        text = "\n".join(preview_lines(preview, verb="redo"))
-        if await self.also(Confirm("Redo this?", text, yes="yes, redo it")):
+        if await self.also(
+            Confirm(
+                "Redo this?", "\n".join(preview.notes), yes="yes, redo it", changes=undoing(preview.files)
+            )
+        ):
             done = await self._room.redo(fingerprint=preview.fingerprint)
             self.hint(next(done_lines(done, verb="redid", back="enter undoes it again")))
             self.reload()
@@ -104,8 +106,11 @@ class Undo(Picker):
         if preview is None:
             raise BadRequest("what it would do is not known yet")
         kind, _, wanted = option.key.partition(":")
-        text = "\n".join(_shown(preview, kind, wanted))
-        if not await self.also(Confirm("Undo this?", text, yes="yes, undo it")):
+        files = [file for file in preview.files if kind != "file" or file.path == wanted]
+        changes = undoing(files, wanted if kind == "hunk" else "")
+        if not await self.also(
+            Confirm("Undo this?", "\n".join(preview.notes), yes="yes, undo it", changes=changes)
+        ):
             return
         done = await self._room.undo(
             self._turn,
@@ -147,20 +152,3 @@ def _file(file: FileUndo) -> Iterator[Option]:
             group=f"{path}  {said}",
             off=not can,
         )
-
-
-def _shown(preview: UndoPreview, kind: str, wanted: str) -> list[str]:
-    """The change that is to be confirmed, as far as a dialog has room for it."""
-    hunks = [
-        (file, hunk)
-        for file in preview.files
-        for hunk in file.hunks
-        if kind == "all" or (kind == "file" and file.path == wanted) or hunk.id == wanted
-    ]
-    lines = [
-        line
-        for file, hunk in hunks
-        for line in (inert_line(file.path), *inert(hunk.text).rstrip("\n").split("\n"))
-    ]
-    more = [f"… {len(lines) - SHOWN_LINES} more lines: ctrl+o shows them"] if len(lines) > SHOWN_LINES else []
-    return [*lines[:SHOWN_LINES], *more] or [wanted or "all of it"]

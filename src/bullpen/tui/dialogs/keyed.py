@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.events import Key
 from textual.widgets import Static
 
 from bullpen.present.inert import inert
 from bullpen.tui.dialogs.dialog import Dialog
+from bullpen.tui.dialogs.diff import Change, Diff
 from bullpen.tui.dialogs.rows import Option, Rows
 
 T = TypeVar("T")
@@ -22,9 +25,20 @@ def answer(key: str, label: str, *, off: bool = False) -> Option:
     return Option(key, label, mark=key, off=off)
 
 
-class Keyed(Dialog[T]):
-    """Heirs say which answers there are, and what each means (`answered`)."""
+class Shown(VerticalScroll, can_focus=False):
+    """What is asked about: as high as it is, and looked through where there is no room for that."""
 
+    DEFAULT_CSS = "Shown { height: auto; max-height: 55vh; min-height: 1; scrollbar-size-vertical: 1; }"
+
+
+class Keyed(Dialog[T]):
+    """Heirs say which answers there are, and what each means (`answered`). What is long stands in a `Shown`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pageup,shift+up", "look(-1)", "look further up"),
+        Binding("pagedown,shift+down", "look(1)", "look further down"),
+    ]
+    place = "Answers"
     preselected: str | None = None
     """Nothing is chosen at first: enter alone then answers nothing."""
 
@@ -42,6 +56,10 @@ class Keyed(Dialog[T]):
         # By a class of theirs: a dialog with two parents has the style sheets of the first alone.
         self.rows.add_class("-answers")
         self.rows.show(self.answers(), chosen=self.preselected)
+
+    def action_look(self, pages: int) -> None:
+        for shown in self.query(Shown):
+            shown.scroll_relative(y=pages * max(shown.size.height - 1, 1), animate=False)
 
     def takes(self, event: Key) -> bool:
         """Whether a key is to be tried as an answer; it may have done something else here."""
@@ -80,18 +98,35 @@ class Keyed(Dialog[T]):
 
 
 class Confirm(Keyed[bool]):
-    """Yes or no to something that cannot be passed over."""
+    """Yes or no to something that cannot be passed over, with the changes that it would make."""
 
-    DEFAULT_CSS = "Confirm #box { width: 64; } Confirm #text { height: auto; }"
+    DEFAULT_CSS = """
+    Confirm #box { width: 64; }
+    Confirm.-changes #box { width: 100; }
+    Confirm #text { height: auto; }
+    """
 
-    def __init__(self, heading: str, text: str, *, yes: str, no: str = "no, leave it") -> None:
-        super().__init__(heading, "y yes  n no  esc no")
+    def __init__(
+        self,
+        heading: str,
+        text: str,
+        *,
+        yes: str,
+        no: str = "no, leave it",
+        changes: Sequence[Change] = (),
+    ) -> None:
+        super().__init__(heading, f"y yes  n no  esc no{'  page up/down look' if changes else ''}")
         self._text = text
         self._yes = yes
         self._no = no
+        self._changes = changes
+        self.set_class(bool(changes), "-changes")
 
     def body(self) -> ComposeResult:
-        yield Static(Text(inert(self._text)), id="text")
+        with Shown():
+            if self._text:
+                yield Static(Text(inert(self._text)), id="text")
+            yield Diff(self._changes)
         yield Rows()
 
     def answers(self) -> Sequence[Option]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.events import Key
 from textual.highlight import highlight
+from textual.visual import VisualType
 from textual.widgets import Input, Static
 
 from bullpen.present import asking
 from bullpen.present.inert import inert, inert_line
 from bullpen.schema.asks import PermissionAction, PermissionRequest
-from bullpen.tui.dialogs import difference
-from bullpen.tui.dialogs.keyed import Keyed, answer
+from bullpen.tui.dialogs.diff import Change, Diff
+from bullpen.tui.dialogs.keyed import Keyed, Shown, answer
 from bullpen.tui.dialogs.rows import Option, Rows
 from bullpen.tui.dialogs.unasked import Unasked
 
@@ -37,8 +36,8 @@ class Permission(Unasked[str], Keyed[str]):
     DEFAULT_CSS = """
     Permission #box { width: 80%; max-width: 140; min-width: 78; border: round $warning; max-height: 96%; }
     Permission.-whole #box { width: 100%; max-width: 100%; height: 100%; max-height: 100%; }
-    Permission #shown { height: auto; max-height: 30; min-height: 3; scrollbar-size-vertical: 1; }
-    Permission.-whole #shown { height: 1fr; max-height: 100%; }
+    Permission Shown { min-height: 3; }
+    Permission.-whole Shown { height: 1fr; max-height: 100%; }
     Permission #facts { height: auto; margin-bottom: 1; }
     Permission #what { height: auto; background: $panel; padding: 0 1; }
     Permission #claim { height: auto; margin-top: 1; color: $faint; display: none; }
@@ -47,10 +46,6 @@ class Permission(Unasked[str], Keyed[str]):
     Permission.-writing #words, Permission.-writing #preview { display: block; }
     Permission.-writing Rows { display: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("pageup,shift+up", "look(-1)", "look further up"),
-        Binding("pagedown,shift+down", "look(1)", "look further down"),
-    ]
     place = "When a tool asks"
 
     def __init__(self, room: Room, ask: PermissionRequest, *, number: int = 1, count: int = 1) -> None:
@@ -69,9 +64,9 @@ class Permission(Unasked[str], Keyed[str]):
     # What there is to see
 
     def body(self) -> ComposeResult:
-        with VerticalScroll(id="shown", can_focus=False):
+        with Shown():
             yield Static(id="facts")
-            yield Static(id="what")
+            yield Diff() if self._change else Static(id="what")
             yield Static(id="claim")
         yield Rows()
         yield Static(id="preview")
@@ -85,31 +80,24 @@ class Permission(Unasked[str], Keyed[str]):
         if not self._writes:
             self.usual_hint()
 
-    def on_resize(self) -> None:
-        if self._is_split is not None:
-            self._draw()
-
     def _draw(self) -> None:
         self.query_one("#facts", Static).update(self._facts())
-        what = self.query_one("#what", Static)
         if self._change:
             if self._is_split is None:
                 self._is_split = self.size.width >= SPLIT_FROM
-            width = max((what.size.width or self.size.width - 8) - 2, 20)
-            colours = self.app.theme_variables
-            what.update(
-                difference.split(self._change, width, colours)
-                if self._is_split
-                else difference.unified(self._change, colours)
-            )
+            change = Change(asking.target(self.ask.params), "\n".join(self._change))
+            self.query_one(Diff).show([change], split=self._is_split)
         elif command := asking.command(self.ask.params):
-            what.update(highlight(command, language="bash") + self._beside())
+            self._tell(highlight(command, language="bash") + self._beside())
         else:
-            what.update(Text(asking.details(self.ask.params, self.ask.description)))
+            self._tell(Text(asking.details(self.ask.params, self.ask.description)))
         if claim := asking.claim(self.ask.params):
             told = self.query_one("#claim", Static)
             told.update(Text(f"the model says: {claim}"))
             told.display = True
+
+    def _tell(self, what: VisualType) -> None:
+        self.query_one("#what", Static).update(what)
 
     def _beside(self) -> str:
         """The other arguments of a command, as far as they say something."""
@@ -176,10 +164,6 @@ class Permission(Unasked[str], Keyed[str]):
         else:
             return True
         return False
-
-    def action_look(self, pages: int) -> None:
-        shown = self.query_one("#shown", VerticalScroll)
-        shown.scroll_relative(y=pages * max(shown.size.height - 1, 1), animate=False)
 
     def action_close(self) -> None:
         """Back from the words to the answers; from those it is only put aside."""

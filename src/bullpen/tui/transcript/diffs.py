@@ -46,11 +46,18 @@ class Drawn(NamedTuple):
 
 
 def drawn(
-    diff: str, path: str, width: int, palette: Palette, *, limit: int | None = None, split: bool = False
+    diff: str,
+    path: str,
+    width: int,
+    palette: Palette,
+    *,
+    limit: int | None = None,
+    split: bool = False,
+    whole: bool = False,
 ) -> Drawn:
-    """The rows of a unified diff, at most `limit` of them."""
-    lines = list(parsed(diff))
-    most = min(limit or MAX_LINES, MAX_LINES)
+    """The rows of a unified diff, at most `limit` of them; `whole` leaves nothing out, however long it is."""
+    lines = list(parsed(diff, len(diff) if whole else MAX_LINE))
+    most = len(lines) if whole else min(limit or MAX_LINES, MAX_LINES)
     shown = lines[:most]
     colours = _coloured(shown, path, palette)
     marks = _marks(shown)
@@ -64,11 +71,11 @@ def drawn(
     return Drawn(rows, len(lines) - len(shown))
 
 
-def parsed(diff: str) -> Iterator[Line]:
-    """The lines of a unified diff with their numbers."""
+def parsed(diff: str, longest: int = MAX_LINE) -> Iterator[Line]:
+    """The lines of a unified diff with their numbers; of each so many characters."""
     old = new = 0
     for line in diff.rstrip("\n").split("\n"):
-        text = line if len(line) < MAX_LINE else f"{line[:MAX_LINE]}…"
+        text = line if len(line) <= longest else f"{line[:longest]}…"
         if found := _HEADING.match(text):
             old, new = int(found[1]), int(found[2])
             yield Line("@", 0, 0, text)
