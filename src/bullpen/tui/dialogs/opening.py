@@ -18,10 +18,12 @@ from bullpen.tui.dialogs.lists import Cost, Notices, People
 from bullpen.tui.dialogs.models import Models
 from bullpen.tui.dialogs.onboarding import Onboarding
 from bullpen.tui.dialogs.queue import Queue
+from bullpen.tui.dialogs.rewinding import Prompts, Rewinding
 from bullpen.tui.dialogs.servers import LanguageServers, ToolServers
 from bullpen.tui.dialogs.sessions import Sessions
 from bullpen.tui.dialogs.trash import Trash
 from bullpen.tui.dialogs.trusting import Trusting
+from bullpen.tui.editor.messages import Submitted
 
 if TYPE_CHECKING:
     from bullpen.tui.chat import ChatScreen
@@ -37,6 +39,19 @@ async def _sessions(chat: ChatScreen, words: str) -> None:
 async def _trash(chat: ChatScreen, _words: str) -> None:
     if picked := await chat.ask(Trash(chat.room)):
         await chat.open(picked)
+
+
+async def _rewind(chat: ChatScreen, _words: str) -> None:
+    """From the preview one comes back to the list; what was said is in the editor again afterwards."""
+    chosen = ""
+    while message_id := await chat.ask(Prompts(chat.room, chosen=chosen)):
+        if outcome := await chat.ask(Rewinding(chat.room, message_id)):
+            await chat.open(outcome.session_id)
+            # A slash in front would be a command when it is sent again.
+            chat.editor.give_back(Submitted(f"{'/' * outcome.text.startswith('/')}{outcome.text}"))
+            chat.notice(outcome.told)
+            return
+        chosen = message_id
 
 
 async def _models(chat: ChatScreen, words: str) -> None:
@@ -133,6 +148,7 @@ OPENING: tuple[Command, ...] = (
         "[id]",
         ("session", "switch", "resume"),
     ),
+    Command("rewind", "Rewind: go back to before a prompt", _rewind, aliases=("back",)),
     Command("trash", "Deleted sessions: have one back", _trash),
     Command("models", "Models: choose one, effort, keys", _models, "[provider/model]", ("model",)),
     Command("queue", "What waits: change, move, take back", _queue),
