@@ -297,9 +297,11 @@ class Chat:
         self._sending.append(text)
         if not self._room.is_connected:
             self._view.note("kept until the link is back")
+        attachments = self._commands.attaching.taken()
         try:
-            await self._room.prompt(text)
+            await self._room.prompt(text, attachments=attachments)
         except BullpenError as exc:
+            self._commands.attaching.give_back(attachments)
             self._view.expect_no_more(text)
             is_unready = isinstance(exc, AgentNotReady)
             why = "no model is configured: /model lists what can be chosen" if is_unready else one_line(exc)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from msgspec.structs import replace
 
 from bullpen.client.workspace import Room
+from bullpen.plain.attaching import Attaching
 from bullpen.plain.desk import Desk
 from bullpen.plain.queue_commands import QueueCommands
 from bullpen.plain.session_commands import SessionCommands
@@ -30,6 +31,9 @@ HELP = """\
   text            a prompt for the agent; while it works, the prompt waits its turn
   1, 2, …         answers the ask that is shown
   !command        run a command of your own    //text         a prompt that begins with a slash
+
+  /files letters  find files of the server's   /attach file   with the next prompt; file:10-20 for some lines
+  /upload file    one of this machine          /detach        with nothing any more
 
   /sessions       list the sessions            /switch N      enter session N of that list
   /new [title]    start a new session          /rename title  give this one another name
@@ -68,6 +72,7 @@ class Commands:
         self._desk = desk
         self._sessions = SessionCommands(room, view, desk)
         self._queue = QueueCommands(room, view)
+        self.attaching = Attaching(room, view)
         self._offered: list[Choice] = []
         """Until the next line, which may be a number."""
         self._seen: list[Choice] = []
@@ -94,6 +99,7 @@ class Commands:
             "free": self._free,
             **self._sessions.all,
             **self._queue.all,
+            **self.attaching.all,
         }
 
     async def run(self, line: str) -> None:

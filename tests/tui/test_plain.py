@@ -1,0 +1,88 @@
+"""The same in lines: what the screen can do with sessions, the queue, files and the shell, by numbers and words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Open, env, home, terminal
+from tests.tui.conftest import Desks
+
+__all__ = ("env", "home", "terminal")
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+async def test_sessions_files_the_shell_and_the_queue_in_lines(
+    desks: Desks, terminal: Open, home: Path, tmp_path: Path
+) -> None:
+    project = desks.project(
+        {"when": "slow", "say": " ".join(f"word{n}" for n in range(3000)), "pace_ms": 20},
+        {"say": "Noted, the heron."},
+        {"say": "Noted, the heron."},
+        {"say": "Noted, the heron."},
+    )
+    (project / "plan.md").write_text("one\ntwo\nthree\n")
+    local = tmp_path / "note.txt"
+    local.write_text("from here")
+    where = ("attach", str(project), "--plain", "--new", "--host", f"unix://{desks.server.socket}")
+    screen = terminal(*where, columns=110, rows=60)
+    await screen.until("model: script/player")
+
+    screen.type("/files pla")
+    await screen.until("1 plan.md")
+    screen.type("/attach 1")
+    screen.type(f"/upload {local}")
+    await screen.until("goes with the next prompt: plan.md", "goes with the next prompt: note.txt")
+    screen.type("remember the bird")
+    await screen.until("you › remember the bird", "with", "plan.md", "note.txt", "Noted, the heron.")
+
+    screen.type("!echo by hand")
+    await screen.until("$ echo by hand", "by hand")
+    screen.type("/rename Birds")
+    await screen.until("now called “Birds”")
+    screen.type("/search heron")
+    await screen.until("“Birds”", "[heron]")
+    screen.type("/everywhere")
+    await screen.until(str(project), "goes there")
+    screen.type("/fork Copy")
+    await screen.until("— session “Copy”")
+    screen.type("/rewind")
+    await screen.until("1 remember the bird")
+    screen.type("/rewind 1")
+    await screen.until("messages would go", "/rewind 1 yes does it")
+    screen.type("/rewind 1 yes")
+    await screen.until("went to the trash; you had said: remember the bird")
+    screen.type("/export out.json")
+    await screen.until("written to out.json")
+    assert json.loads((home / "project" / "out.json").read_text())["format"] == "bullpen-session"
+    screen.type("/sessions")
+    shown = await screen.until(" Copy  ", " Birds  ")
+    [number] = re.findall(r"^ +(\d) Birds  ", shown, re.MULTILINE)
+    screen.type(f"/delete {number}")
+    await screen.until(f"/delete {number} yes does it")
+    screen.type(f"/delete {number} yes")
+    await screen.until("in the trash")
+    screen.type("/trash")
+    await screen.until("Birds  ")
+    screen.type("/restore 9")
+    await screen.until("which one? /trash numbers them")
+
+    screen.type("slow")
+    await screen.until("word3")
+    for text in ("first", "second"):
+        screen.type(f"/after {text}")
+    screen.type("/queue")
+    await screen.until("1 first", "2 second")
+    screen.type("/move 2 1")
+    await screen.until("1 second", "2 first")
+    screen.type("/edit 1 other words")
+    screen.type("/drop 2")
+    screen.type("/queue")
+    await screen.until("1 other words")
+    screen.type("/cancel")
+    await screen.until("dropped: other words", "— cancelled")
+    screen.type("/help")
+    await screen.until("/rewind [N]")
