@@ -375,6 +375,9 @@ class ChatScreen(Screen[None]):
         also = f", and dropped {len(dropped)} that waited" if dropped else ""
         self.notice(f"stopped{also}")
 
+    async def on_tabs_picked(self, picked: Tabs.Picked) -> None:
+        await self.attempt(self.open(picked.session_id))
+
     # What the conversation asks for
 
     async def on_transcript_opened(self, opened: Transcript.Opened) -> None:
