@@ -28,12 +28,18 @@ def answer(key: str, label: str, *, off: bool = False) -> Option:
 class Shown(VerticalScroll, can_focus=False):
     """What is asked about: as high as it is, and looked through where there is no room for that."""
 
-    DEFAULT_CSS = "Shown { height: auto; max-height: 55vh; min-height: 1; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = "Shown { height: auto; max-height: 12; min-height: 1; scrollbar-size-vertical: 1; }"
 
 
 class Keyed(Dialog[T]):
     """Heirs say which answers there are, and what each means (`answered`). What is long stands in a `Shown`."""
 
+    DEFAULT_CSS = """
+    Keyed.-tall Shown { max-height: 22; }
+    Keyed.-taller Shown { max-height: 40; }
+    """
+    # A share of the screen would leave the box as high as if nothing were cut off.
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-tall"), (56, "-taller")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup,shift+up", "look(-1)", "look further up"),
         Binding("pagedown,shift+down", "look(1)", "look further down"),

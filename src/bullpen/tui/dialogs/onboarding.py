@@ -23,7 +23,7 @@ OFFERED = 6
 """So many models have a key of their own here; the list of models has all."""
 
 
-class Onboarding(Unasked[str], Keyed[str]):
+class Onboarding(Keyed[str], Unasked[str]):
     """Dismissed with what is to come: `models` for the list, or a sentence about what was chosen."""
 
     DEFAULT_CSS = "Onboarding #text { height: auto; }"

@@ -30,7 +30,7 @@ ACTIONS: dict[str, PermissionAction] = {"a": "allow", "s": "allow_session", "e":
 """The answers that need no words."""
 
 
-class Permission(Unasked[str], Keyed[str]):
+class Permission(Keyed[str], Unasked[str]):
     """Dismissed with what was answered, in words; with None when it was only put aside."""
 
     DEFAULT_CSS = """

@@ -147,14 +147,15 @@ class Rewinding(Keyed[Outcome]):
 
 
 def _facts(preview: RewindPreview) -> Iterator[str]:
-    yield f"“{cut(inert_line(preview.text), PROMPT_WIDTH)}”"
-    yield ""
-    yield f"{_counted(preview.messages)}, into the trash:"
-    spoken = [message for message in preview.messages if message.text.strip()]
-    for message in spoken[:NAMED]:
+    prompt, *rest = preview.messages
+    yield f"“{cut(inert_line(prompt.text), PROMPT_WIDTH)}”"
+    spoken = [message for message in rest if message.text.strip()][:NAMED]
+    for message in spoken:
         yield f"  {NAMES.get(message.role, message.role):<7} {cut(inert_line(message.text), PROMPT_WIDTH)}"
-    if len(preview.messages) > NAMED:
-        yield f"  and {len(preview.messages) - len(spoken[:NAMED])} more"
+    if more := len(rest) - len(spoken):
+        yield f"  and {more} more"
+    yield ""
+    yield f"{_counted(preview.messages)} into the trash."
     yield from (f"! {inert_line(note)}" for note in preview.notes)
     if preview.undo is None:
         yield "No file that is known of was changed since."

@@ -156,7 +156,7 @@ class LanguageServers(Picker):
 def _language_server(info: LspInfo) -> Option:
     found = f"{info.diagnostic_count} to mend" if info.diagnostic_count else ""
     state = LSP_STATES[info.state]
-    mark = {"ready": "●", "in error": "✗"}.get(state, "○")
+    mark = {"ready": "●", "failed": "✗"}.get(state, "○")
     return Option(
         info.name, f"{inert_line(info.name)}  {inert_line(info.error) or found}", right=state, mark=mark
     )

@@ -42,6 +42,7 @@ WIDE = 100
 MODEL_COLUMNS = 18
 SHORT_ID = 12
 MARKS: dict[SessionState, str] = {"running": "●", "waiting": "?", "done": "✓"}
+HINT = "enter open  tab {}  ^f fork  ^r rename  ^e export  ^x delete"
 HERE, EVERYWHERE = "Sessions", "Sessions of all projects"
 
 
@@ -61,7 +62,7 @@ class Sessions(Picker):
     def __init__(self, room: Room) -> None:
         super().__init__(
             HERE,
-            hint="enter open  tab all projects  ^f fork  ^r rename  ^e export  ^x delete",
+            hint=HINT.format("all projects"),
             empty="no sessions yet: the first prompt starts one",
             prompt="a title, or words that were said",
             chosen=room.current_session,
@@ -138,6 +139,7 @@ class Sessions(Picker):
     def action_everywhere(self) -> None:
         self._is_everywhere = not self._is_everywhere
         self.heading = EVERYWHERE if self._is_everywhere else HERE
+        self.hint(HINT.format("this project" if self._is_everywhere else "all projects"))
         self._look_again()
         self.reload()
         self._search_for(self.filter.value)
