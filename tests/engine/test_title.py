@@ -73,7 +73,7 @@ async def test_a_session_deleted_meanwhile_is_not_brought_back(bench: Bench) -> 
     asked.finish("Nobody")
     await asked.closed.wait()
     await bench.ask_and_hear("hello", "hi", run_id="r2")
-    assert await bench.sql("SELECT id FROM sessions") == [(SESSION,)]
+    assert await bench.sql(f"SELECT id FROM sessions WHERE workspace = '{WORKSPACE}'") == [(SESSION,)]
 
 
 def test_names_are_one_short_line() -> None:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,7 +145,7 @@ def _is_there(root: Path, command: str, env: Mapping[str, str]) -> bool:
 
 def disk(root: Path) -> Iterator[Finding]:
     """Room where the agent works and where programs keep what is for now."""
-    for what, where in (("the workspace", root), ("temporary files", Path(tempfile.gettempdir()))):
+    for what, where in (("the workspace", root), ("temporary files", Path(os.environ.get("TMPDIR") or "/tmp"))):
         free = shutil.disk_usage(where).free
         if free < SMALLEST_SPACE_BYTES:
             yield Finding(

@@ -284,7 +284,7 @@ def delete(session_id: str, yes: bool, as_json: bool, directory: str, host: str 
 
         session = known.session
         named = f"{session.id[:8]} “{inert_line(session.title)}”, {session.message_count} messages"
-        if not yes and not (sys.stdin.isatty() and click.confirm(f"delete {named}?", err=True)):
+        if not yes and not (sys.stdin.isatty() and click.confirm(f"throw away {named}?", err=True)):
             raise click.ClickException("nothing was deleted; --yes deletes without a question")
         await room.delete_session(session.id)
         if as_json:

@@ -98,8 +98,12 @@ async def accept_summary(tx: Tx, workspace: str, session: str) -> int:
 
 
 async def delete_session(tx: Tx, workspace: str, session: str, *, for_good: bool = False) -> Cancelled:
-    """Stop what runs in the session, then throw it away with those of its sub-agents: into the trash, or for good."""
-    return await _delete(tx, workspace, session, for_good=for_good, is_top=True)
+    """Stop what runs in the session, then throw it away with those of its sub-agents: into the trash, or for good.
+
+    A sub-agent's alone is gone for good: it may be in the middle of something, and the trash keeps whole conversations.
+    """
+    is_part = bool((await sessions.get(tx, workspace, session)).parent_session_id)
+    return await _delete(tx, workspace, session, for_good=for_good or is_part, is_top=True)
 
 
 async def _delete(tx: Tx, workspace: str, session: str, *, for_good: bool, is_top: bool) -> Cancelled:

@@ -189,7 +189,7 @@ class SessionCommands:
         if session is None:
             return
         if sure != "yes":
-            self._view.note(f"delete “{inert_line(session.title)}”? /delete {number} yes does it")
+            self._view.note(f"throw “{inert_line(session.title)}” away? /delete {number} yes does it")
             return
         await self._room.delete_session(session.id)
         self._view.note("in the trash: /trash lists it, /restore has it back")

@@ -7,6 +7,7 @@ indexed in pieces, because SQLite keeps all words of a row in memory until the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from bullpen.schema.session import SearchHit
 from bullpen.store.tx import Tx
@@ -139,6 +140,9 @@ async def _find(tx: Tx, workspace: str, query: str, limit: int) -> list[tuple[st
     return [await _hit(tx, message, piece, match) for message, piece in list(best.items())[:limit]]
 
 
+_LONG_WITH = """SELECT p.message FROM message_search JOIN message_pieces AS p ON p.id = message_search.rowid
+    WHERE message_search MATCH $1 AND p.message IN (SELECT message FROM message_pieces WHERE start > 0)"""
+
 _BEST = """SELECT p.message, p.id, min(rank) FROM message_search JOIN message_pieces AS p ON p.id = message_search.rowid
     JOIN messages AS m ON m.id = p.message WHERE message_search MATCH $2 AND ($1 = '' OR m.workspace = $1)"""
 
@@ -151,18 +155,13 @@ async def _best(tx: Tx, workspace: str, match: str, limit: int) -> dict[str, int
 
 async def _words_apart(tx: Tx, workspace: str, words: Sequence[str], limit: int) -> dict[str, int]:
     """The best piece of each long message that has all the words, though none of its pieces has."""
-    has = """AND p.message IN (SELECT q.message FROM message_search JOIN message_pieces AS q
-        ON q.id = message_search.rowid WHERE message_search MATCH ${})"""
-    all_words = " ".join(has.format(n) for n in range(4, 4 + len(words)))
-    rows = await tx.rows(
-        f"""{_BEST} AND p.message IN (SELECT message FROM message_pieces WHERE start > 0) {all_words}
-            GROUP BY p.message ORDER BY 3 LIMIT $3""",
-        workspace,
-        " OR ".join(words),
-        limit,
-        *words,
-    )
-    return {message: piece for message, piece, _ in rows}
+    having = [{message for (message,) in await tx.rows(_LONG_WITH, word)} for word in words]
+    long = set.intersection(*having)
+    if not long:
+        return {}
+    rows = await tx.rows(f"{_BEST} GROUP BY p.message ORDER BY 3", workspace, " OR ".join(words))
+    found = ((message, piece) for message, piece, _ in rows if message in long)
+    return dict(islice(found, limit))
 
 
 async def _hit(tx: Tx, message: str, piece: int, match: str) -> tuple[str, SearchHit]:

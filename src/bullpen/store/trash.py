@@ -15,7 +15,17 @@ from bullpen.store.tx import Tx
 KEPT_DAYS = 30
 KEPT_S = KEPT_DAYS * 24 * 3600
 
-_MOVED = ("messages", "files", "read_files", "natives", "session_choices", "pins", "summaries")
+_MOVES = (
+    "UPDATE messages SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE files SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE read_files SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE natives SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE session_choices SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE pins SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE summaries SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE change_sets SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE sessions SET workspace = $3 WHERE workspace = $1 AND id = $2",
+)
 
 
 def trash_of(workspace: str) -> str:
@@ -105,13 +115,5 @@ async def _with_children(tx: Tx, workspace: str, session: str) -> list[str]:
 
 
 async def _move(tx: Tx, session: str, source: str, target: str) -> None:
-    for table in (*_MOVED, "change_sets"):
-        await tx.run(
-            f"UPDATE {table} SET workspace = $3 WHERE workspace = $1 AND session = $2",
-            source,
-            session,
-            target,
-        )
-    await tx.run(
-        "UPDATE sessions SET workspace = $3 WHERE workspace = $1 AND id = $2", source, session, target
-    )
+    for statement in _MOVES:
+        await tx.run(statement, source, session, target)

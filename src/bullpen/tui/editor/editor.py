@@ -156,7 +156,7 @@ class Editor(Widget):
         self.area.placeholder = words.placeholder(
             attached=self._room is not None,
             busy=bool(session and session.is_busy),
-            shell=self.is_shell,
+            in_shell=self.is_shell,
             free=self.free,
         )
 

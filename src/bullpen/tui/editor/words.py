@@ -10,11 +10,11 @@ LEAVING = frozenset({"exit", "quit"})
 _COMMAND = re.compile(r"/([^\s/]+)(?=\s|$)")
 
 
-def placeholder(*, attached: bool, busy: bool, shell: bool, free: bool) -> str:
+def placeholder(*, attached: bool, busy: bool, in_shell: bool, free: bool) -> str:
     """What can be done here now."""
     if not attached:
         return "Attaching… you can already write"
-    if shell:
+    if in_shell:
         return "A shell command, run at once and shown to the agent later. Backspace leaves"
     if busy:
         return "Enter: it waits its turn   Alt+Enter: it is heard at once   Esc: stop"
