@@ -169,6 +169,7 @@ async def test_commands_are_completed_run_and_explained(desks: Desks) -> None:
         await ana.until_shown("/new [title]")
         await ana.type("Named\n")
         await ana.until(lambda: ana.chat.session is not None and ana.chat.session.title == "Named")
+        await ana.until(lambda: editor(ana).session == ana.room.current_session, "the editor to be there too")
         await ana.type("/rev")
         await ana.until_shown("/review")
         await ana.pilot.press("enter")

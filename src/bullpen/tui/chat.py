@@ -313,8 +313,9 @@ class ChatScreen(Screen[None]):
             shown.attach(self.room)
             self.tabs.add(session_id)
         self.query_one("#transcripts", ContentSwitcher).current = shown.id
-        await self.room.open(session_id)
+        # Before the server is told: what is typed from now on is meant for this session.
         self.editor.enter(session_id)
+        await self.room.open(session_id)
         self.sidebar.fetch()
         self.look()
 

@@ -23,7 +23,7 @@ def operations(target: Target, mode: GenerationMode) -> list[Any]:
     return [o for o in safe if mode is GenerationMode.POSITIVE or list(o.body) or list(o.query)]
 
 
-EXAMPLES = sized(4, 40)
+EXAMPLES = sized(3, 40)
 """Per operation and mode."""
 
 

@@ -76,7 +76,7 @@ def _lie_inside(chance: random.Random, schema: dict[str, Any], hidden: str) -> N
 
 async def test_no_change_is_silent(tmp_path: Path) -> None:
     """Whatever a server changes of what a model reads is held back; the same words in another order are the same."""
-    chance, lies = random.Random(24), sized(400, 20_000)
+    chance, lies = random.Random(24), sized(200, 20_000)
     server = McpServer(type="http", url="http://localhost/mcp")
     tools = [types.Tool(name=n, description=f"Send {n}.", input_schema=WORDS) for n in ("note", "card")]
     guard = Guard(PinBook(tmp_path / "pins.json"), "liar", server)

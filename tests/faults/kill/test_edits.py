@@ -21,8 +21,8 @@ from tests.faults.kill.seed import new_seed
 
 from bullpen.system.files import FileChanged, read_file, replace_file
 
-KILLS = sized(40, 2_000)
-RACES = sized(300, 10_000)
+KILLS = sized(25, 2_000)
+RACES = sized(200, 10_000)
 POINTS = ("file-writing", "file-written", "file-swapping", "file-swapped", "")
 
 COMMAND = [sys.executable, "-m", "tests.faults.kill.editor"]

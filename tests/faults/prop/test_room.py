@@ -50,7 +50,7 @@ from bullpen.store import log
 T = TypeVar("T")
 
 PARTS = sized(2, 8)
-RUNS = sized(120, 5_000)
+RUNS = sized(80, 5_000)
 STEPS = 50
 
 MOST_LIVES = 5

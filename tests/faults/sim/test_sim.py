@@ -36,7 +36,7 @@ from tests.faults.sim.story import Outcome, run_seed
 PARTS = sized(1, 8)
 """The campaign in pieces that several processes can share."""
 
-SEEDS = sized(100, 20_000)
+SEEDS = sized(70, 20_000)
 
 MOST_WRONG = 10
 """A part of the campaign that found so many wrong seeds looks for no more."""

@@ -33,7 +33,7 @@ from bullpen.schema.api import NewWorkspace
 from bullpen.schema.session import Session
 from bullpen.system.address import UnixAddress
 
-SEEDS = sized(30, 1_000)
+SEEDS = sized(20, 1_000)
 
 
 class SimulatedNetwork(httpcore2.AsyncNetworkBackend):

@@ -19,7 +19,7 @@ from tests.journeys.server import Bullpen, Client, until
 from tests.journeys.stream import connect
 
 FROZEN, LIVE = 100, 50
-CYCLES = sized(200, 1_000)
+CYCLES = sized(120, 1_000)
 UNSENT_BYTES = 256 * 1024
 """What one client may hold, by promise."""
 

@@ -14,7 +14,7 @@ from tests.faults.vfs.checker import check
 from tests.faults.vfs.disk import Disk, Image, Operation, Trouble, put_down
 from tests.faults.vfs.workload import Promised, Workload
 
-RUNS = sized(3, 34)
+RUNS = sized(2, 34)
 CUTS_PER_RUN = sized(12, 60)
 
 WRITE_LOG, SYNC_LOG, WRITE_FILE = (True, "write"), (True, "sync"), (False, "write")
