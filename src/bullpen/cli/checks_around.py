@@ -145,7 +145,10 @@ def _is_there(root: Path, command: str, env: Mapping[str, str]) -> bool:
 
 def disk(root: Path) -> Iterator[Finding]:
     """Room where the agent works and where programs keep what is for now."""
-    for what, where in (("the workspace", root), ("temporary files", Path(os.environ.get("TMPDIR") or "/tmp"))):
+    for what, where in (
+        ("the workspace", root),
+        ("temporary files", Path(os.environ.get("TMPDIR") or "/tmp")),
+    ):
         free = shutil.disk_usage(where).free
         if free < SMALLEST_SPACE_BYTES:
             yield Finding(
