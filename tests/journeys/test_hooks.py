@@ -84,4 +84,4 @@ def test_the_command_line_shows_what_hooks_did(shared: Bullpen) -> None:
     refused = shared.run_command(
         "run", "-c", str(client.path), "-H", f"unix://{shared.socket}", "rude", check=False
     )
-    assert (refused.returncode, "be kind" in refused.stderr) == (1, True)
+    assert (refused.returncode, "be kind" in refused.stderr) == (5, True)
