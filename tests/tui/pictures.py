@@ -138,7 +138,9 @@ async def draw(desks: Desks, name: str) -> str:
     svg = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     # Nobody's directories, in as many columns as before.
     svg = re.sub(
-        r"(?:/tmp|…)/bp\w*(?:/projects/\w+)?", lambda found: _as_wide("/home/ana/projects/the-line-parser", found[0]), svg
+        r"(?:/tmp|…)/bp\w*(?:/projects/\w+)?",
+        lambda found: _as_wide("/home/ana/projects/the-line-parser", found[0]),
+        svg,
     )
     return re.sub(r"terminal-\d+", "terminal", svg)
 
