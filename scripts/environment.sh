@@ -93,7 +93,8 @@ uv_install() {
         >"$venv/setup.log" 2>&1 || return
     [ -z "${PIP_INDEX_URL-}" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}"
     [ -z "${PIP_CERT-}" ] || export SSL_CERT_FILE="${SSL_CERT_FILE:-$PIP_CERT}"
-    "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --no-deps --only-binary :all: --require-hashes \
+    # It would try long where it has no way out.
+    UV_HTTP_TIMEOUT=20 timeout 90 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --no-deps --only-binary :all: --require-hashes \
         -r "$root/requirements.lock" >>"$venv/setup.log" 2>&1
 }
 
