@@ -13,6 +13,7 @@ import anyio
 from tests.journeys.server import Bullpen
 from tests.tui.conftest import Desks, Sitting
 
+from bullpen.schema.asks import PermissionRequest
 from bullpen.tui.preferences import Preferences
 
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
@@ -97,7 +98,8 @@ async def finished(ana: Sitting) -> None:
     await at_work(ana)
     while not (ana.chat.session and not ana.chat.session.is_busy):
         for ask in ana.room.asks:
-            await ana.room.grant(ask, "allow")  # type: ignore[arg-type]  # the script asks for permissions alone
+            assert isinstance(ask, PermissionRequest)
+            await ana.room.grant(ask, "allow")
         await ana.pilot.pause(0.05)
     await ana.until_shown("All three tests pass.")
 

@@ -59,8 +59,8 @@ async def test_every_way_through_the_dialog(desks: Desks) -> None:
             run = await ana.room.prompt(f"make {name}!")
             await until_asked(ana, f"touch {name}")
             await ana.pilot.press(*way.keys)
-            await ana.until(lambda: ana.chat.is_active and ana.room.end_of(run), f"the end of {way}")  # noqa: B023
             end = await ana.room.wait_for(run)
+            await ana.until(lambda: ana.chat.is_active, f"the end of {way}")
             assert (project / name).exists() == way.ran, way
             assert (f"{name} is over" in end.text) == way.goes_on, way
             assert await kept(ana, before) == way.kept, way

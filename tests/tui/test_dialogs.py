@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.journeys.server import config
 from tests.tui.conftest import Desks, Sitting
+from textual.widgets import Input, TextArea
 
 from bullpen.tui.dialogs.picker import Picker
 from bullpen.tui.dialogs.viewer import Viewer
@@ -42,7 +43,7 @@ async def test_sessions_are_found_by_what_was_said_renamed_exported_and_deleted(
         file = tmp_path / "peaks.md"
         await ana.pilot.press("ctrl+e")
         await ana.until_shown("where to")
-        ana.app.screen.query_one("Input").value = str(file)  # type: ignore[attr-defined]
+        ana.app.screen.query_one(Input).value = str(file)
         await ana.pilot.press("enter")
         await ana.until_shown("written:")
         assert "about mountains" in file.read_text()
@@ -146,7 +147,8 @@ async def test_a_model_is_chosen_for_the_session_and_as_default(desks: Desks) ->
         await ana.pilot.press("enter")
         await ana.until_shown("this session: script/spare")
         chosen = await ana.room.choices(ana.room.current_session)
-        assert chosen.large.model == "spare"  # type: ignore[union-attr]
+        assert chosen.large
+        assert chosen.large.model == "spare"
         assert not chosen.small
         await ana.pilot.press("ctrl+l")
         await ana.until_shown("▸● Spare")
@@ -202,8 +204,8 @@ async def test_people_cost_notices_long_texts_and_an_ask_that_waits_until_they_a
         await ana.pilot.press("enter")
         await ana.until_shown("n next")
         await ana.pilot.press("slash", *"happ", "enter")
-        area = ana.app.screen.query_one("TextArea")
-        await ana.until(lambda: area.selected_text == "happ", "the word")  # type: ignore[attr-defined]
+        area = ana.app.screen.query_one(TextArea)
+        await ana.until(lambda: area.selected_text == "happ", "the word")
         await ana.pilot.press("slash", *"zzz", "enter")
         await ana.until_shown("it does not stand here")
         await ana.room.prompt("make")

@@ -82,7 +82,7 @@ async def test_every_way_through_every_kind_of_question(desks: Desks) -> None:
                 await ana.pilot.press(*way.keys)
             await ana.until_shown("send them")
             await ana.pilot.press("enter")
-            await ana.until(lambda: ana.room.end_of(run), "the end")  # noqa: B023
+            await ana.room.wait_for(run)
             for page, way in enumerate(batch):
                 assert f"Q{page + 1}: p{page}?\n{way.told}" in told(ana), way
 

@@ -6,6 +6,7 @@ It is never written. Columns that are missing, parts of kinds that are not known
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -175,7 +176,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and value == value else 0.0  # noqa: PLR0124 (not a number)
+    return float(value) if isinstance(value, int | float) and not math.isnan(value) else 0.0
 
 
 def _time(value: Any) -> int:

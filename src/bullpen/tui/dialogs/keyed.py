@@ -39,6 +39,7 @@ class Keyed(Dialog[T]):
     Keyed.-taller Shown { max-height: 40; }
     """
     # A share of the screen would leave the box as high as if nothing were cut off.
+    # Textual declares it for instances, so it cannot be a `ClassVar`.
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-tall"), (56, "-taller")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup,shift+up", "look(-1)", "look further up"),
