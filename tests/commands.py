@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TextIO
 
+from tests.warm import run_warm
+
 from bullpen.cli.main import main
 
 BULLPEN = [sys.executable, "-P", "-m", "bullpen.cli.main"]
@@ -35,16 +37,8 @@ def carry_out(
         # In a thread of its own: what a test's loop left in this one, a command would take for a loop that runs.
         with _alone, ThreadPoolExecutor(1) as thread:
             return thread.submit(_here, arguments, env, cwd, stdin).result()
-    return subprocess.run(
-        [*BULLPEN, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env=dict(env),
-        cwd=cwd,
-        timeout=limit_s,
-        check=False,
-    )
+    done = run_warm(arguments, env=env, cwd=cwd, stdin=stdin.encode(), limit_s=limit_s)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def _here(

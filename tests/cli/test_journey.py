@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from tests.cli.conftest import BULLPEN, Command, Open
+from tests.client.conftest import HASTY
 from tests.journeys.server import until
 
 from bullpen.client.locate import find_address
@@ -97,6 +98,12 @@ async def host(env: dict[str, str], home: Path) -> AsyncIterator[Host]:
         await found.until_gone()
 
 
+def configure(home: Path, config: dict[str, Any]) -> None:
+    directory = home / ".config" / "bullpen"
+    directory.mkdir(parents=True)
+    (directory / "bullpen.json").write_text(json.dumps(config))
+
+
 @pytest.fixture
 def script(home: Path) -> None:
     """A model that follows the script above, configured by the user."""
@@ -106,10 +113,13 @@ def script(home: Path) -> None:
         "provider_options": {"script": SCRIPT},
     }
     chosen = {"provider": "play", "model": "m"}
-    config = {"providers": {"play": provider}, "models": {"large": chosen, "small": chosen}}
-    directory = home / ".config" / "bullpen"
-    directory.mkdir(parents=True)
-    (directory / "bullpen.json").write_text(json.dumps(config))
+    configure(home, {"providers": {"play": provider}, "models": {"large": chosen, "small": chosen}})
+
+
+@pytest.fixture
+def tour(home: Path) -> None:
+    """The guided tour is chosen, and hurries."""
+    configure(home, HASTY)
 
 
 async def workspace_id(bullpen: Command) -> str:
@@ -304,7 +314,7 @@ async def test_run_without_a_model_plays_the_demo_and_keeps_no_choice(host: Host
     done = await bullpen("run", "hi")
     assert (done.returncode, "Welcome to Bullpen" in done.stdout) == (0, True)
     assert "using the built-in demo" in done.stderr
-    again = await bullpen("run", "hi")
+    again = await bullpen("run", "--detach", "hi")
     assert "using the built-in demo" in again.stderr
 
 
@@ -359,6 +369,7 @@ async def test_a_turn_goes_on_when_its_client_leaves(host: Host, terminal: Open,
     await again.until("— cancelled", "link lost")
 
 
+@pytest.mark.usefixtures("tour")
 async def test_a_second_server_on_the_same_data_says_who_has_it(
     host: Host, bullpen: Command, home: Path
 ) -> None:
@@ -368,6 +379,7 @@ async def test_a_second_server_on_the_same_data_says_who_has_it(
     assert f"pid={host.pid}" in done.stderr
 
 
+@pytest.mark.usefixtures("tour")
 async def test_over_tcp_the_token_of_the_same_user_is_found(
     host: Host, bullpen: Command, env: dict[str, str]
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 from tests.cli.conftest import BULLPEN
+from tests.warm import run_warm
 
 from bullpen.cli.calls import call, get
 from bullpen.cli.run_schema import run_schema
@@ -64,16 +65,7 @@ class Place:
         )
 
     def run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        fed: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-        return subprocess.run(
-            [*BULLPEN, "run", *arguments],
-            capture_output=True,
-            env=self.env,
-            cwd=self.project,
-            timeout=40,
-            check=False,
-            **fed,
-        )
+        return run_warm(["run", *arguments], env=self.env, cwd=self.project, stdin=stdin)
 
     def result(self, *arguments: str) -> dict[str, Any]:
         """The record of a run with --json. Every line is as published, and only the last is a result."""

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import pytest
 from tests.journeys.server import Bullpen, Client, new_home
 
-from bullpen.cli.main import run
-
 SCRIPT = (
     {"calls": [{"id": "c1", "name": "write", "input": {"file_path": "a.txt", "content": "first\n"}}]},
     {"say": "# One\n\nIt *is* \x1b[31mwritten\u202e."},
@@ -52,16 +50,15 @@ Say = Callable[..., Said]
 
 
 @pytest.fixture
-def say(server: Bullpen, client: Client, capsys: pytest.CaptureFixture[str]) -> Say:
-    """One command line over the real server. In this process, because starting one takes longer than the command."""
+def say(server: Bullpen, client: Client) -> Say:
+    """One command line over the real server."""
 
-    def run_here(*words: str, directory: Path | None = None) -> Said:
+    def told(*words: str, directory: Path | None = None) -> Said:
         where = ("--in", str(directory or client.path)) if words[0] != "import" else ()
-        capsys.readouterr()
-        status = run([*words, *where, "-H", f"unix://{server.socket}"])
-        return Said(status, *capsys.readouterr())
+        done = server.run_command(*words, *where, "-H", f"unix://{server.socket}", check=False)
+        return Said(done.returncode, done.stdout, done.stderr)
 
-    return run_here
+    return told
 
 
 def test_sessions_are_listed_found_and_read_without_opening_anything(client: Client, say: Say) -> None:

@@ -1,5 +1,6 @@
 """What the tests of the client share: a stand-in for the server that has bad luck on command."""
 
+import json
 import os
 import signal
 import tempfile
@@ -30,6 +31,10 @@ async def server() -> AsyncIterator[StandIn]:
         await stand_in.stop()
 
 
+HASTY = {"providers": {"demo": {"provider_options": {"pace_ms": 0}}}}
+"""The guided tour at the pace of a machine, where only its words matter."""
+
+
 class Home:
     """A home of its own, with everything that a server in it needs."""
 
@@ -37,6 +42,8 @@ class Home:
         self.directory = directory
         self.project = directory / "project"
         self.project.mkdir()
+        (directory / ".config" / "bullpen").mkdir(parents=True)
+        (directory / ".config" / "bullpen" / "bullpen.json").write_text(json.dumps(HASTY))
         self.env = {"HOME": str(directory), "TMPDIR": str(directory), "PATH": os.environ["PATH"]}
         # A machine that runs the whole suite at once is slow to start anything.
         self.env |= {"BULLPEN_SERVER_READY_TIMEOUT": "40s", "BULLPEN_SERVER_IDLE_TIMEOUT": "30"}

@@ -10,8 +10,9 @@ from tests.journeys.server import Bullpen, new_home
 
 @pytest.fixture
 def home() -> Iterator[Bullpen]:
-    """A home whose server is not running yet."""
+    """A home whose server is not running yet. It is started in earnest, as what is there from the start is looked at."""
     with new_home() as bullpen:
+        bullpen.warm = False
         yield bullpen
 
 
