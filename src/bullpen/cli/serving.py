@@ -35,6 +35,7 @@ from bullpen.system.address import TcpAddress, UnixAddress, default_socket_path,
 from bullpen.system.clock import SystemClock
 from bullpen.system.journal import Journal, one_line
 from bullpen.system.logfile import LogFile, log_path
+from bullpen.system.memory import keep_large_apart
 from bullpen.system.processes import Processes
 from bullpen.system.tally import Tally
 from bullpen.system.watch import Watcher
@@ -75,6 +76,7 @@ class ServerOptions:
 
 def run_server(options: ServerOptions) -> int:
     """Serve until told to stop; gives back the exit status."""
+    keep_large_apart()
     journal = Journal()
     _log_to_stderr(journal, debug=options.debug)
     env = dict(os.environ)

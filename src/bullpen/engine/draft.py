@@ -61,11 +61,11 @@ class Draft:
 
     @property
     def text(self) -> str:
-        return "".join(self._text)
+        return _joined(self._text)
 
     @property
     def thinking(self) -> str:
-        return "".join(self._thinking)
+        return _joined(self._thinking)
 
     @property
     def signature(self) -> str:
@@ -145,4 +145,11 @@ def _append(pieces: list[str], text: str) -> None:
     """A word takes ten times its length in memory when it stands alone, so many become one."""
     pieces.append(text)
     if len(pieces) > MOST_PIECES:
+        _joined(pieces)
+
+
+def _joined(pieces: list[str]) -> str:
+    """All of it, which is one piece from now on: whoever asks again has the same text and not a copy."""
+    if len(pieces) > 1:
         pieces[:] = ["".join(pieces)]
+    return pieces[0] if pieces else ""

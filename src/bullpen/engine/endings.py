@@ -175,10 +175,10 @@ async def abandon_turn(tx: Tx, workspace: str, prompt: Prompt, why: str) -> None
 async def finish_turn(tx: Tx, workspace: str, prompt: Prompt, answer: Message, spent: Spent) -> None:
     """The normal end: `answer` is the last message, whole and finished."""
     folded = await prompts.folded_into(tx, workspace, prompt.seq)
-    for left in await messages.open_of_turn(tx, workspace, prompt.seq):
-        if left.session_id != prompt.session:  # A sub-agent's, when the store refused its own end.
+    for _, session_id in await messages.open_ids(tx, workspace, prompt.seq):
+        if session_id != prompt.session:  # A sub-agent's, when the store refused its own end.
             cut = failed("Sub-agent failed", "Its end was not stored.")
-            await close_child(tx, workspace, prompt.seq, left.session_id, cut)
+            await close_child(tx, workspace, prompt.seq, session_id, cut)
     await prompts.end(tx, workspace, prompt.seq, "done")
     session = await sessions.add_usage(tx, workspace, prompt.session, spent)
     await messages.rewrite(tx, workspace, answer)

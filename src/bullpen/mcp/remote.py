@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from bullpen.config.shape import McpServer
 from bullpen.mcp.logins import LoginBook, can_log_in, is_private, login_key
 
@@ -38,8 +40,10 @@ class Remote:
         from mcp.client.sse import sse_client
         from mcp.client.streamable_http import streamable_http_client
 
-        from bullpen.mcp.http import MAX_BODY_BYTES
+        from bullpen.mcp.http import MAX_BODY_BYTES, trusted
 
+        # Beforehand and in a thread, as it would hold everybody.
+        await anyio.to_thread.run_sync(trusted)
         url = self._server.url
         if self._server.type == "sse":
             async with sse_client(url, httpx_client_factory=self._client) as (read, write):

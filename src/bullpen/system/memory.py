@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from functools import cache
+from typing import Any
+
+LARGE = 256 * 1024
+"""What takes this many bytes is a long text or a big file, and is soon done with."""
+
+M_MMAP_THRESHOLD = -3
+
+
+def keep_large_apart() -> None:
+    """Large pieces are had from the system one by one and go back to it when they are freed.
+
+    glibc begins so too, but takes every large piece that is freed as a sign that more will come, and soon has them all
+    among the small ones. Does nothing where there is no glibc.
+    """
+    if (mallopt := _of_glibc("mallopt")) is not None:
+        mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
 def give_back() -> None:
@@ -12,15 +27,13 @@ def give_back() -> None:
 
     Takes a few milliseconds, without Python's lock. Does nothing where there is no glibc.
     """
-    trim = _trim()
-    if trim is not None:
+    if (trim := _of_glibc("malloc_trim")) is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Callable[[int], int] | None:
+def _of_glibc(name: str) -> Any:
     try:
-        trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        return getattr(ctypes.CDLL(None), name, None)
     except (OSError, TypeError):  # Windows knows no library without a name.
         return None
-    return trim
