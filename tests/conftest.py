@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import hypothesis
 import pytest
-from tests.campaign import record
+from tests.campaign import record, sized
+
+hypothesis.settings.register_profile("sized", max_examples=sized(40, 1_000), deadline=None)
+hypothesis.settings.load_profile("sized")
 
 
 class Figure(Protocol):
