@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -264,22 +265,29 @@ def test_a_run_is_left_alone_and_found_again(place: Place) -> None:
 
 
 def test_what_was_spent_is_shown_on_a_page_of_its_own(place: Place) -> None:
-    """Nothing of it comes from elsewhere, and no name in it is markup."""
-    place.result("hello")
-    done = subprocess.run(
-        [*BULLPEN, "stats", "--html", "-"],
-        capture_output=True,
-        text=True,
-        env=place.env,
-        cwd=place.project,
-        check=True,
+    """Nothing of it comes from elsewhere, and no name in it is markup. Refused calls of tools have failed."""
+
+    def stats(*arguments: str) -> str:
+        command = [*BULLPEN, "stats", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=place.env, cwd=place.project, check=True
+        )
+        return done.stdout
+
+    place.result("--on-ask", "fail", "build")
+    [row] = json.loads(stats("--by", "tool", "--json"))
+    assert (row["key"], row["calls"] >= row["failed"] >= 1) == ("bash", True)
+    assert re.search(
+        rf"^bash +{row['calls']} calls  {row['failed']} failed  .*s$", stats("--by", "tool"), re.MULTILINE
     )
+    page = stats("--html", "-")
     seen = Page()
-    seen.feed(done.stdout)
+    seen.feed(page)
     assert {"svg", "rect", "table"} <= seen.tags
     assert not {"script", "link", "img", "iframe"} & seen.tags
-    assert "http" not in done.stdout
-    assert "play/m" in done.stdout
+    assert "http" not in page
+    assert "play/m" in page
+    assert f"<td>bash</td><td>{row['calls']}</td><td>{row['failed']}</td>" in page
 
 
 def test_sigterm_cancels_like_ctrl_c(place: Place) -> None:

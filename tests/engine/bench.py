@@ -61,7 +61,7 @@ from bullpen.store import log, messages, rules, sessions
 from bullpen.store.prompts import NewRow
 from bullpen.store.store import DATABASE_NAME, Store, open_store
 from bullpen.store.tx import Tx, Work
-from bullpen.system.clock import SystemClock
+from bullpen.system.clock import Clock, SystemClock
 from bullpen.system.git import Snapshot
 from bullpen.system.jobs import Jobs
 from bullpen.system.processes import Processes
@@ -603,12 +603,13 @@ async def open_bench(
     vfs: str = "",
     net: Callable[[Processes], Web] = lambda processes: Web(dict, processes),
     env: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine on `directory`; what was left to do there is taken up as after a restart."""
     root = directory / "root"
     root.mkdir(parents=True, exist_ok=True)
     puppet, gate = puppet or Puppet(), gate or Gate()
-    clock = SystemClock()
+    clock = clock or SystemClock()
     async with (
         Processes() as processes,
         open_store(directory, clock=clock, attached=lambda workspace, session: 0, vfs=vfs) as store,

@@ -150,6 +150,7 @@ LATER: dict[str, Any] = {
             key="k", calls=1, input=2, output=3, cache_read=4, cache_write=5, cost=0.5, estimated=0
         )
     ],
+    "tool_calls": [nouns.ToolCallsRow(key="bash", calls=3, failed=1, took_s=0.5)],
     "choices": SessionChoices(session_id="s1"),
     "change_choices": SessionChoices(session_id="s1"),
     "messages": b"[]",

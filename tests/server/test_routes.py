@@ -177,6 +177,12 @@ CALLS: list[tuple[str, Any, str, Any]] = [
     (f"GET {W}/agent/runs/r1", None, RUN, ("run", "r1")),
     (f"POST {A}/wake", None, '{"woken":true}', ("wake", "s1")),
     (f"GET {W}/agent/spending?by=model&since=5", None, f"[{SPENT}]", ("spending", "model", 5)),
+    (
+        f"GET {W}/agent/tool_calls?since=5",
+        None,
+        '[{"key":"bash","calls":3,"failed":1,"took_s":0.5}]',
+        ("tool_calls", 5),
+    ),
     (f"GET {S}/choices", None, '{"session_id":"s1"}', ("choices", "s1")),
     (
         f"PUT {S}/choices",

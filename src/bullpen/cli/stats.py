@@ -1,23 +1,25 @@
-"""`bullpen stats`: what model calls cost."""
+"""`bullpen stats`: what model calls cost, and how often tools were called."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bullpen.cli.options import directory_of, host_option
-from bullpen.present.spending import spent_line
+from bullpen.present.spending import called_line, spent_line, took
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
-    from bullpen.schema.agent import SpentRow
+    from bullpen.schema.agent import SpentRow, ToolCallsRow
 
-GROUPS = ("day", "hour", "session", "turn", "model", "person", "client", "agent", "tool", "purpose")
+GROUPS = ("day", "hour", "session", "turn", "model", "person", "client", "agent", "sender", "purpose", "tool")
+WIRE_NAMES = {"sender": "tool"}
 DAY_S = 86_400
 
 
-@click.command("stats", short_help="Show what models cost, by day, model, person and more.")
+@click.command("stats", short_help="Show what models cost, and how often tools were called.")
 @click.argument("directory", default=".")
 @click.option(
     "--by", type=click.Choice(GROUPS), default="model", show_default=True, help="What to sum up by."
@@ -31,20 +33,21 @@ def command(
 ) -> int:
     """Show what model calls cost in the workspace of a directory: tokens, dollars, and how many calls.
 
-    Counts that a vendor did not give are estimated, and marked with ~.
+    Counts that a vendor did not give are estimated, and marked with ~. By agent is each sub-agent for itself, by sender each
+    kind of them. By tool shows how often each tool was called, how many of the calls failed, and how long they took.
 
     \b
     Examples:
       bullpen stats                     by model, for the current directory
       bullpen stats --by day --days 7   the last week, day by day
       bullpen stats --by person --json  for a script
-      bullpen stats --html costs.html   by day, hour, model and person, to look at in a browser
+      bullpen stats --by tool           how often each tool was called
+      bullpen stats --html costs.html   by day, hour, model, tool and person, to look at in a browser
     """
     import time
 
     from bullpen.cli.running import run_async
     from bullpen.client.workspace import attach
-    from bullpen.schema.wire import encode
 
     if html is not None and as_json:
         raise click.UsageError("--html and --json exclude each other")
@@ -54,12 +57,21 @@ def command(
         async with attach(str(directory_of(directory)), host=host) as room:
             if html is not None:
                 return _write(html, await _page(room, since))
-            group: Any = by
+            if by == "tool":
+                called = await room.tool_calls(since)
+                return _tell(called, called_table(called), as_json=as_json)
+            group: Any = WIRE_NAMES.get(by, by)
             rows = await room.spending(group, since)
-        click.echo(encode(rows).decode() if as_json else "\n".join(table(rows, by)))
-        return 0
+            return _tell(rows, table(rows, by), as_json=as_json)
 
     return run_async(main)
+
+
+def _tell(rows: Sequence[SpentRow | ToolCallsRow], lines: Sequence[str], *, as_json: bool) -> int:
+    from bullpen.schema.wire import encode
+
+    click.echo(encode(rows).decode() if as_json else "\n".join(lines))
+    return 0
 
 
 async def _page(room: Room, since: int) -> str:
@@ -72,7 +84,8 @@ async def _page(room: Room, since: int) -> str:
         days=await room.spending("day", since),
         hours=await room.spending("hour", since),
         models=await room.spending("model", since),
-        tools=await room.spending("tool", since),
+        senders=await room.spending("tool", since),
+        tools=await room.tool_calls(since),
         people=await room.spending("person", since),
         sessions=len(await room.spending("session", since)),
     )
@@ -102,6 +115,19 @@ def table(rows: list[SpentRow], by: str) -> list[str]:
     return [*told, f"{'all':<{width}}  ${sum(row.cost for row in rows):.4f}"]
 
 
+def called_table(rows: list[ToolCallsRow]) -> list[str]:
+    """The same for tools."""
+    from bullpen.present.inert import inert_line
+
+    if not rows:
+        return ["no tool was called here yet"]
+    names = [inert_line(row.key) for row in rows]
+    width = max(map(len, (*names, "all")))
+    told = [f"{name:<{width}}  {called_line(row)}" for name, row in zip(names, rows, strict=True)]
+    calls, seconds = sum(row.calls for row in rows), sum(row.took_s for row in rows)
+    return [*told, f"{'all':<{width}}  {calls:,} calls  {took(seconds)}"]
+
+
 def _name(key: str, by: str) -> str:
     import time
 
@@ -113,4 +139,4 @@ def _name(key: str, by: str) -> str:
         return time.strftime("%Y-%m-%d %H:00", time.localtime(int(key) * 3600))
     if by == "session":
         key = key[:8]
-    return inert_line(key) or {"tool": "(no sub-agent)", "person": "(nobody)"}.get(by, "(none)")
+    return inert_line(key) or {"sender": "(no sub-agent)", "person": "(nobody)"}.get(by, "(none)")

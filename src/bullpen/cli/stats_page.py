@@ -1,4 +1,4 @@
-"""What models cost, as one HTML page: no script, nothing from outside, light or dark as the reader likes it."""
+"""What models cost and how often tools were called, as one HTML page: no script, nothing from outside, light or dark as the reader likes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from html import escape
 from typing import NamedTuple
 
 from bullpen.present.inert import inert_line
-from bullpen.schema.agent import SpentRow
+from bullpen.present.spending import took
+from bullpen.schema.agent import SpentRow, ToolCallsRow
 
 DAY_S = 86_400
 MOST_DAYS = 60
@@ -42,7 +43,8 @@ class Spending(NamedTuple):
     days: Sequence[SpentRow]
     hours: Sequence[SpentRow]
     models: Sequence[SpentRow]
-    tools: Sequence[SpentRow]
+    senders: Sequence[SpentRow]
+    tools: Sequence[ToolCallsRow]
     people: Sequence[SpentRow]
     sessions: int
 
@@ -64,8 +66,9 @@ def page(spent: Spending, now: float) -> str:
         "<h2>By hour and weekday</h2>",
         _heat(spent.hours),
         _table("By model", spent.models),
-        _table("By tool that sent a sub-agent", [row for row in spent.tools if row.key]),
+        _table("By kind of sub-agent", [row for row in spent.senders if row.key]),
         _table("By person", spent.people),
+        _called(spent.tools),
     ]
     body = "\n".join(filter(None, parts))
     return (
@@ -81,6 +84,7 @@ def _totals(spent: Spending) -> str:
         "tokens in": f"{sum(row.input + row.cache_read + row.cache_write for row in spent.models):,}",
         "of them cached": f"{sum(row.cache_read for row in spent.models):,}",
         "tokens out": f"{sum(row.output for row in spent.models):,}",
+        "tool calls": f"{sum(row.calls for row in spent.tools):,}",
         "sessions": f"{spent.sessions:,}",
     }
     return (
@@ -169,5 +173,30 @@ def _table(title: str, rows: Sequence[SpentRow]) -> str:
         for row in rows[:MOST_ROWS]
     ]
     head = "<tr><th></th><th>dollars</th><th>calls</th><th>tokens in</th><th>out</th><th></th></tr>"
-    more = f'<p class="dim">and {len(rows) - MOST_ROWS} more</p>' if len(rows) > MOST_ROWS else ""
-    return f"<h2>{escape(title)}</h2><table>{head}{''.join(lines)}</table>{more}"
+    return f"<h2>{escape(title)}</h2><table>{head}{''.join(lines)}</table>{_more(rows)}"
+
+
+def _called(rows: Sequence[ToolCallsRow]) -> str:
+    """A bar per tool: the calls that went well, then those that failed."""
+    if not rows:
+        return ""
+    most = max(row.calls for row in rows)
+    lines = [
+        f"<tr><td>{escape(inert_line(row.key))}</td><td>{row.calls:,}</td><td>{row.failed:,}</td><td>{took(row.took_s)}</td>"
+        f"<td>{_split(row.calls / most * 100, row.failed / most * 100)}</td></tr>"
+        for row in rows[:MOST_ROWS]
+    ]
+    head = "<tr><th></th><th>calls</th><th>failed</th><th>took in all</th><th></th></tr>"
+    note = '<p class="dim">Blue went well, orange failed or was refused. Waiting for somebody\'s answer takes no time here.</p>'
+    return f"<h2>By tool that was called</h2><table>{head}{''.join(lines)}</table>{_more(rows)}{note}"
+
+
+def _split(width: float, end: float) -> str:
+    return (
+        f'<svg viewBox="0 0 100 8" style="width: 16rem"><rect class="a" width="{width - end:.1f}" height="8"/>'
+        f'<rect class="c" x="{width - end:.1f}" width="{end:.1f}" height="8"/></svg>'
+    )
+
+
+def _more(rows: Sequence[SpentRow | ToolCallsRow]) -> str:
+    return f'<p class="dim">and {len(rows) - MOST_ROWS} more</p>' if len(rows) > MOST_ROWS else ""

@@ -43,6 +43,7 @@ from bullpen.schema.agent import (
     SelectedModel,
     SkillInfo,
     SpentRow,
+    ToolCallsRow,
     Workspace,
 )
 from bullpen.schema.api import (
@@ -484,6 +485,11 @@ class Room:
         """What model calls cost in this workspace, summed up by one thing."""
         answer = await self._link.call("GET", f"/agent/spending?by={by}&since={since}")
         return answer.read(list[SpentRow])
+
+    async def tool_calls(self, since: int = 0) -> list[ToolCallsRow]:
+        """How often each tool was called in this workspace, how many calls failed, and how long they took."""
+        answer = await self._link.call("GET", f"/agent/tool_calls?since={since}")
+        return answer.read(list[ToolCallsRow])
 
     def _agent(self, session: str) -> str:
         return f"/agent/sessions/{session or self.current_session}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,10 @@ class CallContext:
         """By the paths that it is about; None stands for all."""
         self._delegate = delegate
         self._hooks = hooks
+        self._began = services.clock.monotonic()
+        self._asked_s = 0.0
+        self.took_s: float | None = None
+        """How long the call took once it is over, without the time in which somebody was asked."""
 
     def resolve(self, path: str) -> Path:
         return paths.resolve(self.root, path)
@@ -127,7 +132,8 @@ class CallContext:
             hosts=reach.hosts,
             is_read=reach.is_read,
         )
-        verdict = await self._services.permissions.request(request, self._call, touch, self._hooks)
+        with self._asking():
+            verdict = await self._services.permissions.request(request, self._call, touch, self._hooks)
         if verdict.granted:
             await self._watch(reach)
             hit("call-intended")
@@ -158,6 +164,13 @@ class CallContext:
         """The call is over: find out what it changed."""
         for watched in self._watched.values():
             await self._services.tracking.after(watched)
+        self.took_s = max(self._services.clock.monotonic() - self._began - self._asked_s, 0.0)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        began = self._services.clock.monotonic()
+        yield
+        self._asked_s += self._services.clock.monotonic() - began
 
     async def keeps_from(self, action: str) -> Callable[[Path], bool] | None:
         touch = Touch(tool=self._tool_name, action=action, root=self._services.root, directory=self.root)
@@ -175,7 +188,8 @@ class CallContext:
             confirm_description=confirm_description,
         )
         await self._hooks.before_questions(batch)
-        responses = await self._services.questions.ask(batch, turn=self._call.turn)
+        with self._asking():
+            responses = await self._services.questions.ask(batch, turn=self._call.turn)
         self._hooks.after_questions(batch, responses)
         if responses is None:
             raise QuestionCancelled

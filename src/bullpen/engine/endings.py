@@ -29,7 +29,7 @@ from bullpen.schema.message import (
     ToolResultPart,
     new_message,
 )
-from bullpen.store import asks, ledger, log, messages, prompts, sessions, waits
+from bullpen.store import asks, ledger, log, messages, prompts, sessions, tool_calls, waits
 from bullpen.store.prompts import Prompt
 from bullpen.store.sessions import Spent
 from bullpen.store.tx import Tx
@@ -231,7 +231,9 @@ async def _close_message(tx: Tx, workspace: str, message: Message, cut: Cut) -> 
                 metadata="",
                 is_error=True,
             )
-            await messages.insert(tx, workspace, tool_message(message.session_id, result, tx.now))
+            told = tool_message(message.session_id, result, tx.now)
+            await messages.insert(tx, workspace, told)
+            await tool_calls.add(tx, workspace, told.id, call.name, failed=True)
         await asks.fulfil(tx, message.id, call.id)
     closed = message.with_parts((*map(_closed_part, message.parts), _finish(tx, cut)), tx.now)
     await messages.rewrite(tx, workspace, closed)

@@ -32,6 +32,7 @@ from bullpen.engine.context import CallContext
 from bullpen.engine.draft import Draft
 from bullpen.engine.history import History, user_turn
 from bullpen.engine.hook_points import AskHooks, TurnHooks
+from bullpen.engine.repair import known_name
 from bullpen.engine.services import Agent, Chosen, choose, offered
 from bullpen.errors import (
     BullpenError,
@@ -45,7 +46,7 @@ from bullpen.errors import (
 )
 from bullpen.providers.base import AssistantTurn, ModelRequest, Native, ToolSpec, ToolTurn, Usage, UserTurn
 from bullpen.schema.message import FinishReason, Message, ToolCall, ToolResult, new_message, user_parts
-from bullpen.store import asks, messages, natives, prompts, sessions
+from bullpen.store import asks, messages, natives, prompts, sessions, tool_calls
 from bullpen.store.changes import NewSet
 from bullpen.store.growth import show
 from bullpen.store.sessions import Spent
@@ -107,6 +108,8 @@ class TurnRun:
         self._moment = anyio.CancelScope()
         """The step that is under way, as far as somebody who speaks now may break it off."""
         self._results: list[tuple[ToolCall, Outcome]] = []
+        self._contexts: dict[str, CallContext] = {}
+        """Of the calls that run, by their ids."""
         self._signatures: list[tuple[tuple[str, str, str], ...]] = []
         self._is_steered = False
         self._requests = list(requests)
@@ -233,7 +236,7 @@ class TurnRun:
         mode: Mode = (
             "allow" if prompt.permissions == "allow" else "deny" if prompt.permissions == "deny" else "ask"
         )
-        return CallContext(
+        context = CallContext(
             self._services,
             session_id=self._active.session_id,
             call_id=call.id,
@@ -247,15 +250,26 @@ class TurnRun:
             errand=self._errand,
             hooks=AskHooks(self._services.hook_points, self._active.agent.hooks),
         )
+        self._contexts[call.id] = context
+        return context
 
     async def _report(self, call: ToolCall, outcome: Outcome) -> None:
         """Store a call's result as a message of its own; whoever breaks the step off waits for it."""
         if outcome.is_cut:
             self._services.tally["outputs_cut"] += 1
         message = endings.tool_message(self._active.session_id, _result(call, outcome), self._services.now)
+        ran = self._contexts.pop(call.id, None)
 
         async def work(tx: Tx) -> None:
             await messages.insert(tx, self._active.workspace, message)
+            await tool_calls.add(
+                tx,
+                self._active.workspace,
+                message.id,
+                known_name(call.name, self._tools),
+                failed=outcome.is_error,
+                took_s=ran.took_s if ran else None,
+            )
             await asks.fulfil(tx, self._draft.id, call.id)
 
         with anyio.CancelScope(shield=True):

@@ -103,6 +103,16 @@ class SpentRow(Wire, frozen=True, kw_only=True, omit_defaults=False):
     estimated: int
 
 
+class ToolCallsRow(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """How often a tool, the `key`, was called, how many of the calls failed or were refused, and how long all of them took;
+    the time in which somebody was asked does not count."""
+
+    key: str
+    calls: int
+    failed: int
+    took_s: float
+
+
 class VersionInfo(Wire, frozen=True, kw_only=True):
     version: str
     commit: str

@@ -172,6 +172,14 @@ _TRASH = (
     "CREATE INDEX sessions_by_use ON sessions (updated_at, id) WHERE parent = ''",
 )
 
+_TOOL_CALLS = (
+    # One row per result of a call. `took_ms` is NULL where nobody knows.
+    """CREATE TABLE tool_calls (
+        message TEXT PRIMARY KEY, workspace TEXT NOT NULL, tool TEXT NOT NULL, at BIGINT NOT NULL,
+        failed INTEGER NOT NULL, took_ms BIGINT)""",
+    "CREATE INDEX tool_calls_by_tool ON tool_calls (workspace, tool, at, failed, took_ms)",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
@@ -181,5 +189,6 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("changes", _CHANGES),
     Migration("long texts in pieces", search.PIECES),
     Migration("trash, rewinds, imports", _TRASH),
+    Migration("calls of tools", _TOOL_CALLS),
 )
 """Append only: a released step never changes."""

@@ -15,13 +15,26 @@ from bullpen.asks.question import open_asks_json
 from bullpen.asks.remembering import new_rule
 from bullpen.engine import queue
 from bullpen.errors import BadRequest, GrantNotFound, NotFound, RuleNotFound
-from bullpen.schema.agent import ZERO_TIME, Group, QueuedPrompt, SpentRow, rfc3339
+from bullpen.schema.agent import ZERO_TIME, Group, QueuedPrompt, SpentRow, ToolCallsRow, rfc3339
 from bullpen.schema.api import Dropped, NewRule, QueueEdit, SessionChange
 from bullpen.schema.asks import Grant, Rule
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.runs import Run
 from bullpen.schema.session import HistoryItem, Pin, SearchHit, Session
-from bullpen.store import asks, files, ledger, messages, pins, rules, runs, search, sessions, summaries, waits
+from bullpen.store import (
+    asks,
+    files,
+    ledger,
+    messages,
+    pins,
+    rules,
+    runs,
+    search,
+    sessions,
+    summaries,
+    tool_calls,
+    waits,
+)
 from bullpen.store.store import Store
 from bullpen.store.tx import Tx, Work
 from bullpen.system.clock import Clock
@@ -173,6 +186,10 @@ class Records:
     async def spending(self, by: Group, since: int) -> list[SpentRow]:
         """What model calls cost, summed up by one thing."""
         return await self._read(lambda tx: ledger.grouped(tx, self.id, by, since))
+
+    async def tool_calls(self, since: int) -> list[ToolCallsRow]:
+        """How often each tool was called."""
+        return await self._read(lambda tx: tool_calls.by_tool(tx, self.id, since))
 
     # Asks
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from bullpen.schema.agent import AgentInfo, Group, SelectedModel, SpentRow
+from bullpen.schema.agent import AgentInfo, Group, SelectedModel, SpentRow, ToolCallsRow
 from bullpen.schema.api import AgentInit, Dropped, NewPrompt, PromptAccepted, ShellDone, ShellRun, Woken
 from bullpen.schema.events import RunWaiting
 from bullpen.schema.runs import Run
@@ -113,6 +113,12 @@ async def show_run(workspace: Workspace, run_id: str) -> Run:
 async def show_spending(workspace: Workspace, by: Group = "day", since: Since = 0) -> list[SpentRow]:
     """Sum up what model calls cost since a time, by day, session, turn, model, person, agent, tool or purpose."""
     return await workspace.spending(by, since)
+
+
+@get("/v1/workspaces/{workspace_id}/agent/tool_calls", access="watch")
+async def show_tool_calls(workspace: Workspace, since: Since = 0) -> list[ToolCallsRow]:
+    """Count how often each tool was called since a time, how many of the calls failed, and how long they took."""
+    return await workspace.tool_calls(since)
 
 
 @post("/v1/workspaces/{workspace_id}/agent/sessions/{session_id}/shell", access="admin")
