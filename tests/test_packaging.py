@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,32 @@ def test_the_lock_satisfies_the_requirement(requirement: Requirement) -> None:
 def test_the_installed_version_is_the_one_in_the_source() -> None:
     """`bullpen --version` and the server's answer tell the same."""
     assert importlib.metadata.version("bullpen") == bullpen.__version__
+
+
+def test_the_manual_page_and_the_completions_are_what_the_commands_print() -> None:
+    """Whoever changes a command writes them anew."""
+    done = subprocess.run(
+        [sys.executable, "scripts/share.py", "--check"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_wheel_brings_the_manual_page_and_the_completions_where_they_are_looked_for(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    [wheel] = tmp_path.iterdir()
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition(".data/data/")[2] for name in names} == {
+        "",
+        "share/man/man1/bullpen.1",
+        "share/bash-completion/completions/bullpen",
+        "share/zsh/site-functions/_bullpen",
+        "share/fish/vendor_completions.d/bullpen.fish",
+    }
 
 
 def test_the_package_tells_type_checkers_that_it_is_typed() -> None:

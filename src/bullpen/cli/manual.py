@@ -1,4 +1,4 @@
-"""The commands as a manual page in roff."""
+"""The commands as a manual page in roff. It names neither a date nor a version: it changes with the commands, and only with them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Iterable, Iterator
 
 import click
-
-from bullpen import __version__
 
 ENVIRONMENT = {
     "BULLPEN_HOST": "The server: unix:///path.sock or tcp://host:port.",
@@ -29,7 +27,7 @@ def manual(root: click.Group) -> str:
 
 def _page(root: click.Group) -> Iterator[str]:
     ctx = click.Context(root, info_name="bullpen")
-    yield f'.TH BULLPEN 1 "" "bullpen {__version__}" "User Commands"'
+    yield '.TH BULLPEN 1 "" "bullpen" "User Commands"'
     yield from (".SH NAME", "bullpen \\- one coding agent that any number of clients share")
     yield from (".SH SYNOPSIS", f".B bullpen\n{_text(' '.join(root.collect_usage_pieces(ctx)))}")
     yield ".SH DESCRIPTION"
