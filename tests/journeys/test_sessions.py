@@ -143,6 +143,56 @@ def test_a_rewind_takes_back_words_and_files_and_keeps_them(shared: Bullpen) -> 
         )
 
 
+def test_the_list_of_things_to_do_goes_back_with_the_conversation(shared: Bullpen) -> None:
+    """To what the last call that is left made of it; one of a person's stays while nothing that goes has changed it."""
+
+    def listing(*done: str) -> dict[str, Any]:
+        todos = [{"content": text, "status": "completed", "active_form": text} for text in done]
+        return {"calls": [{"name": "todos", "input": {"todos": todos}}]}
+
+    client = shared.attach(
+        shared.project(
+            {"say": "Nothing yet."},
+            *(listing("read"), {"say": "One."}),
+            *(listing("read", "write"), {"say": "Two."}),
+            {"calls": [{"name": "todos", "input": {"todos": [{"content": "", "status": "pending"}]}}]},
+            {"say": "Three."},
+        )
+    )
+    session, _ = play(client, "begin", "list", "more", "badly")
+    watcher = shared.attach(client.path).stream()
+
+    def todos() -> list[str]:
+        return [todo["content"] for todo in client.ok("GET", f"/sessions/{session}").get("todos", [])]
+
+    def rewind(text: str) -> None:
+        found = next(m for m in client.messages(session) if m["parts"][0]["data"].get("text") == text)
+        client.ok("POST", f"/sessions/{session}/rewind", {"message_id": found["id"]})
+
+    def fork(text: str) -> list[str]:
+        found = next(m for m in client.messages(session) if m["parts"][0]["data"].get("text") == text)
+        made = client.ok("POST", f"/sessions/{session}/fork", {"message_id": found["id"]})
+        return [todo["content"] for todo in made.get("todos", [])]
+
+    assert (todos(), fork("Three."), fork("Two.")) == (["read", "write"],) * 3
+    assert (fork("One."), fork("list"), fork("Nothing yet.")) == (["read"], [], [])
+    rewind("badly")
+    assert todos() == ["read", "write"]
+    rewind("more")
+    watcher.wait(
+        lambda e: e.kind == "session" and e.has(id=session) and len(e.data["todos"]) == 1, "the shorter list"
+    )
+    assert todos() == ["read"]
+    (kept, *_) = client.ok("GET", "/trash")
+    assert len(kept["session"]["todos"]) == 2
+    rewind("list")
+    assert todos() == []
+    mine = {"content": "mine", "status": "pending", "active_form": "mine"}
+    client.ok("PUT", f"/sessions/{session}", {"todos": [mine]})
+    rewind("begin")
+    assert todos() == ["mine"]
+
+
 def test_a_rewind_that_would_touch_somebodys_edit_does_nothing(shared: Bullpen) -> None:
     project = shared.project(*SCRIPT)
     client = shared.attach(project)

@@ -13,7 +13,7 @@ import msgspec
 
 from bullpen.schema.message import decode_message
 from bullpen.schema.wire import INT64_MAX, encode
-from bullpen.store import search
+from bullpen.store import search, sessions, todos
 from bullpen.store.tx import Tx
 
 
@@ -27,8 +27,8 @@ async def copy_session(
     read_before: float = math.inf,
     target: str = "",
 ) -> str:
-    """A copy of a session up to, and not including, the place `end`: its finished messages, summaries and notes, and which
-    files it had read before a moment. Gives back its id. `target` is the workspace it goes to, when it is another: what is
+    """A copy of a session up to, and not including, the place `end`: its finished messages, summaries, notes and things to
+    do, and which files it had read before a moment. Gives back its id. `target` is the workspace it goes to, when it is another: what is
     there cannot be found by its words. Nothing is told. It has cost nothing yet."""
     made, into = str(uuid.uuid4()), target or workspace
     await tx.run(
@@ -48,6 +48,8 @@ async def copy_session(
     await tx.run(
         "UPDATE sessions SET message_count = $3 WHERE workspace = $1 AND id = $2", into, made, len(known)
     )
+    if (earlier := await todos.without(tx, workspace, session, end)) is not None:
+        await sessions.set_todos(tx, into, made, earlier)
     await _copy_summaries(tx, workspace, session, made, into, known)
     await _copy_notes(tx, workspace, session, made, into, read_before)
     return made

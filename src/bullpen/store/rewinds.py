@@ -13,7 +13,7 @@ from bullpen.errors import BadRequest
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 from bullpen.schema.wire import encode
-from bullpen.store import copying, messages, sessions, trash
+from bullpen.store import copying, messages, sessions, todos, trash
 from bullpen.store.tx import Tx
 
 
@@ -110,6 +110,8 @@ async def carry_out(tx: Tx, workspace: str, cut: Cut) -> Carried:
         for message in await messages.of_session(tx, workspace, cut.session, start=cut.first)
         if await messages.position_of(tx, message.id) <= cut.last
     ]
+    if (earlier := await todos.without(tx, workspace, cut.session, cut.first, going)) is not None:
+        await sessions.set_todos(tx, workspace, cut.session, earlier)
     for message in going:
         # Clients need no more of what goes than its name.
         await messages.delete(tx, workspace, message.with_parts((), tx.now))

@@ -91,14 +91,19 @@ async def change(
             title,
         )
     if todos is not None:
-        await tx.run(
-            f"UPDATE sessions SET todos = $4, {_TOUCH} WHERE workspace = $1 AND id = $2",
-            workspace,
-            session_id,
-            tx.now,
-            encode(todos).decode(),
-        )
+        await set_todos(tx, workspace, session_id, todos)
     return await changed(tx, workspace, session_id)
+
+
+async def set_todos(tx: Tx, workspace: str, session_id: str, todos: tuple[Todo, ...]) -> None:
+    """Tells nobody: whoever calls this shows the session."""
+    await tx.run(
+        f"UPDATE sessions SET todos = $4, {_TOUCH} WHERE workspace = $1 AND id = $2",
+        workspace,
+        session_id,
+        tx.now,
+        encode(todos).decode(),
+    )
 
 
 async def set_generated_title(tx: Tx, workspace: str, session_id: str, title: str) -> None:
