@@ -143,6 +143,59 @@ def test_a_rewind_takes_back_words_and_files_and_keeps_them(shared: Bullpen) -> 
         )
 
 
+def test_a_fork_undoes_what_was_changed_before_it_in_the_originals_name(shared: Bullpen) -> None:
+    project = shared.project(*SCRIPT)
+    client = shared.attach(project)
+    session, _ = play(client, "write it", "change it")
+
+    def turns(of: str) -> list[tuple[str, str, bool]]:
+        listed = client.ok("GET", f"/sessions/{of}/changes")
+        return [(t["prompt"], t["state"], t.get("inherited", False)) for t in listed]
+
+    def fork(of: str, text: str = "") -> str:
+        at = [m["id"] for m in client.messages(of) if text and m["parts"][0]["data"].get("text") == text]
+        return str(client.ok("POST", f"/sessions/{of}/fork", {"message_id": at[0]} if at else {})["id"])
+
+    one, two = (t["turn"] for t in reversed(client.ok("GET", f"/sessions/{session}/changes")))
+    early, whole, half = fork(session, "One."), fork(session), fork(session, "change it")
+    again = fork(whole, "One.")
+    assert turns(whole) == [("change it", "changed", True), ("write it", "changed", True)]
+    assert turns(early) == turns(half) == turns(again) == [("write it", "changed", True)]
+    assert client.call("POST", f"/sessions/{early}/changes/{two}/undo").status_code == 404
+
+    # The second turn wrote over the first: whoever undoes that now is told, wherever they are.
+    refused = client.call("POST", f"/sessions/{early}/changes/{one}/undo")
+    assert (refused.status_code, refused.json()["code"]) == (409, "undo_conflict")
+    preview = client.ok("GET", f"/sessions/{whole}/changes/{two}/undo")
+    done = client.ok("POST", f"/sessions/{whole}/changes/{two}/undo", {"fingerprint": preview["fingerprint"]})
+    assert (done["session_id"], sorted(done["restored"])) == (whole, ["a.txt", "b.txt"])
+    assert ((project / "a.txt").read_text(), (project / "b.txt").exists()) == ("first\n", False)
+    assert turns(session)[0] == ("change it", "undone", False)
+    assert turns(whole)[0] == ("change it", "undone", True)
+    for each in (session, whole):
+        assert "I undid what an earlier turn changed" in said(client, each)[-1][1]
+    assert said(client, early)[-1] == ("assistant", "One.")
+
+    # Either of the two redoes it, once; a fork that did not ask has nothing to redo.
+    assert client.call("POST", f"/sessions/{half}/changes/redo").json()["code"] == "nothing_to_undo"
+    client.ok("POST", f"/sessions/{session}/changes/redo")
+    assert client.call("POST", f"/sessions/{whole}/changes/redo").json()["code"] == "nothing_to_undo"
+    assert (turns(whole)[0][1], (project / "b.txt").exists()) == ("changed", True)
+
+    # What is cut off, or in the trash, cannot be undone; both come back.
+    second = next(m for m in client.messages(whole) if m["parts"][0]["data"].get("text") == "change it")
+    cut = client.ok("POST", f"/sessions/{whole}/rewind", {"message_id": second["id"], "files": True})
+    assert (turns(whole), (project / "b.txt").exists()) == ([("write it", "changed", True)], True)
+    client.ok("POST", f"/trash/{cut['trash_id']}/restore")
+    assert len(turns(cut["trash_id"])) == 2
+    client.ok("DELETE", f"/sessions/{session}")
+    assert turns(whole) == []
+    client.ok("POST", f"/trash/{session}/restore")
+    assert turns(whole) == [("write it", "changed", True)]
+    client.ok("DELETE", f"/sessions/{early}")
+    client.ok("DELETE", f"/trash/{early}")
+
+
 def test_the_list_of_things_to_do_goes_back_with_the_conversation(shared: Bullpen) -> None:
     """To what the last call that is left made of it; one of a person's stays while nothing that goes has changed it."""
 

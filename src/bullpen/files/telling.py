@@ -7,6 +7,7 @@ from typing import Literal
 
 from bullpen.files.reverting import Step, chains
 from bullpen.schema.changes import TurnSummary
+from bullpen.schema.message import BORN_FINISHED, Message, Text, TextPart, new_message
 from bullpen.store import changes as rows
 from bullpen.store.changes import Change, ChangeSet
 from bullpen.store.tx import Tx
@@ -33,7 +34,8 @@ async def summary(tx: Tx, workspace: str, session: str, turn: int) -> TurnSummar
         state = "partly" if left else "undone"
     return TurnSummary(
         turn=turn,
-        session_id=session,
+        session_id=own[0].session,
+        inherited=own[0].session != session,
         prompt=await rows.asked(tx, workspace, turn, PROMPT_CHARS),
         created_at=own[0].at,
         created=sum(change.verb == "created" for change in files),
@@ -65,13 +67,16 @@ def notes(steps: Sequence[Step], sets: Sequence[ChangeSet]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def told(done: ChangeSet) -> str:
-    """What people and the model read in the conversation."""
+def told(done: ChangeSet, session: str, now: int) -> Message:
+    """What people and the model read in a conversation."""
     paths = [change.path for change in done.changes if not change.is_directory]
     named = ", ".join(paths[:NOTED_PATHS]) or "directories only"
     more = f" and {len(paths) - NOTED_PATHS} more" if len(paths) > NOTED_PATHS else ""
     verb, which = ("redid", "again as it left them") if done.kind == "redo" else ("undid", "as before it")
-    return (
+    text = (
         f"[I {verb} what an earlier turn changed in these files, so they are {which}: {named}{more}. "
         "Read them again before you change them.]"
+    )
+    return new_message(
+        "user", session, (TextPart(data=Text(text=text)), BORN_FINISHED), now, author=done.author
     )

@@ -35,7 +35,6 @@ from bullpen.files.showing import chosen, preview_of
 from bullpen.files.telling import notes, summary, told
 from bullpen.files.tracking import Tracking
 from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
-from bullpen.schema.message import BORN_FINISHED, Text, TextPart, new_message
 from bullpen.schema.wire import INT64_MAX, encode
 from bullpen.store import changes as rows
 from bullpen.store import messages, prompts, rewinds, sessions
@@ -99,7 +98,8 @@ class Undoing:
         async def work() -> Undone:
             async with self._alone():
                 plan = await self._plan_undo(session, turn)
-                return await self._carry_out(plan, request, NewSet(session, turn, "undo", author=author))
+                owner = NewSet(plan.sets[0].session, turn, "undo", author=author, asked_in=session)
+                return await self._carry_out(plan, request, owner)
 
         return await self._carried(work)
 
@@ -109,7 +109,8 @@ class Undoing:
         async def work() -> Undone:
             async with self._alone():
                 plan = await self._plan_redo(session)
-                owner = NewSet(session, plan.turn, "redo", author=author, of=plan.sets[0].id)
+                of = plan.sets[0]
+                owner = NewSet(of.session, of.turn, "redo", author=author, of=of.id, asked_in=session)
                 return await self._carry_out(plan, request, owner)
 
         return await self._carried(work)
@@ -137,7 +138,7 @@ class Undoing:
                 changes = await self._chosen(plan, UndoRequest()) if plan and with_files else []
                 if plan is None or not changes:
                     return await self._store.write(lambda tx: self._cut(tx, cut)), None
-                owner = NewSet(cut.session, plan.turn, "undo", author=author)
+                owner = NewSet(cut.session, plan.turn, "undo", author=author, asked_in=cut.session)
                 carried = await self._apply(changes, owner, cut)
                 if carried is None:
                     raise SessionNotFound(cut.session)
@@ -258,7 +259,7 @@ class Undoing:
                 "redo" if owner.kind == "redo" else "undo", "; ".join(notes(plan.steps, plan.sets))
             )
         await self._apply(changes, owner)
-        return _undone(plan, owner.session, changes)
+        return _undone(plan, owner.asked_in, changes)
 
     async def _chosen(self, plan: _Plan, request: UndoRequest) -> list[Change]:
         blobs, room = self._tracking.ground.blobs, self._tracking.limits.store_bytes
@@ -270,9 +271,10 @@ class Undoing:
         await asyncio.to_thread(blobs.sync)
 
         async def begin(tx: Tx) -> int:
-            await sessions.get(tx, self._workspace, owner.session)
-            if await prompts.is_busy(tx, self._workspace, owner.session):
-                raise SessionBusy(owner.session)
+            for session in dict.fromkeys((owner.session, owner.asked_in)):
+                await sessions.get(tx, self._workspace, session)
+                if await prompts.is_busy(tx, self._workspace, session):
+                    raise SessionBusy(session)
             number = await rows.begin(tx, self._workspace, owner, changes)
             if cut is not None:
                 await _check(tx, self._workspace, cut)
@@ -338,10 +340,9 @@ class Undoing:
         if cut is not None:
             await rows.merge_turns(tx, self._workspace, cut.session, cut.turns)
             return await rewinds.carry_out(tx, self._workspace, cut)
-        if done.changes:
-            part = TextPart(data=Text(text=told(done)))
-            message = new_message("user", done.session, (part, BORN_FINISHED), tx.now, author=done.author)
-            await messages.insert(tx, self._workspace, message)
+        for session in dict.fromkeys((done.session, done.asked_in)) if done.changes else ():
+            if await sessions.exists(tx, self._workspace, session):
+                await messages.insert(tx, self._workspace, told(done, session, tx.now))
         return None
 
     async def _carried(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -62,6 +62,7 @@ def _turn_line(turn: TurnSummary) -> str:
         "some changes may not be known" if turn.partial else "",
         "beside commands of other sessions" if turn.shared else "",
         "found after a crash" if turn.unknown else "",
+        "before the fork" if turn.inherited else "",
     ]
     told = "; ".join(filter(None, (", ".join(counts), names, *marks)))
     return f"{turn.turn:>5}  “{cut(inert_line(turn.prompt), PROMPT_WIDTH)}”  {told}"

@@ -29,7 +29,7 @@ class TurnChanges(Wire, frozen=True, kw_only=True):
 class TurnSummary(Wire, frozen=True, kw_only=True):
     """A turn that changed files. `partial` says that some of its changes may not be known, `shared` that commands of other sessions
     ran at the same time, so that some of them may be theirs; `unknown` that some were found after a crash. What was `forgotten`
-    made room for newer changes and cannot be undone."""
+    made room for newer changes and cannot be undone. An `inherited` one ran in the session that this one is a fork of."""
 
     turn: Int64
     session_id: str
@@ -44,6 +44,7 @@ class TurnSummary(Wire, frozen=True, kw_only=True):
     partial: bool = False
     shared: bool = False
     unknown: bool = False
+    inherited: bool = False
 
 
 class ChangeHunk(Wire, frozen=True, kw_only=True):

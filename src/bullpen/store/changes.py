@@ -71,7 +71,8 @@ class Change(NamedTuple):
 
 
 class ChangeSet(NamedTuple):
-    """`of` is the undo that a redo takes back."""
+    """`of` is the undo that a redo takes back. `asked_in` is the session in which an undo or redo was asked for: a fork's
+    perhaps, of a turn that ran in the `session`."""
 
     id: int
     session: str
@@ -81,6 +82,7 @@ class ChangeSet(NamedTuple):
     author: str
     state: str
     of: int
+    asked_in: str
     partial: bool
     shared: bool
     at: int
@@ -94,9 +96,10 @@ class NewSet(NamedTuple):
     call: str = ""
     author: str = ""
     of: int = 0
+    asked_in: str = ""
 
 
-_SET = """SELECT id, session, turn, kind, call, author, state, undid, partial, shared, at, body
+_SET = """SELECT id, session, turn, kind, call, author, state, undid, asked_in, partial, shared, at, body
     FROM change_sets WHERE workspace = $1"""
 
 
@@ -109,8 +112,9 @@ async def begin(tx: Tx, workspace: str, new: NewSet, changes: Sequence[Change] =
     )
     number = int(row[0]) if row else 1
     await tx.run(
-        """INSERT INTO change_sets (workspace, id, session, turn, kind, call, author, state, undid, partial, shared, at, body)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11)""",
+        """INSERT INTO change_sets (workspace, id, session, turn, kind, call, author, state, undid, asked_in, partial, shared, at,
+               body)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12)""",
         workspace,
         number,
         new.session,
@@ -120,6 +124,7 @@ async def begin(tx: Tx, workspace: str, new: NewSet, changes: Sequence[Change] =
         new.author,
         "open" if new.kind == "call" else "applying",
         new.of,
+        new.asked_in,
         tx.now,
         _body(changes),
     )
@@ -186,9 +191,11 @@ async def unfinished(tx: Tx, workspace: str) -> list[ChangeSet]:
 
 
 async def of_turn(tx: Tx, workspace: str, session: str, turn: int) -> list[ChangeSet]:
-    """The finished sets of a turn, oldest first."""
+    """The finished sets of a turn, oldest first; also of one that a fork has from elsewhere."""
     rows = await tx.rows(
-        _SET + " AND session = $2 AND turn = $3 AND state IN ('done', 'forgotten') ORDER BY id",
+        _SET
+        + """ AND turn = $3 AND state IN ('done', 'forgotten') AND session = coalesce(
+              (SELECT origin FROM inherited_turns WHERE workspace = $1 AND session = $2 AND turn = $3), $2) ORDER BY id""",
         workspace,
         session,
         turn,
@@ -197,10 +204,16 @@ async def of_turn(tx: Tx, workspace: str, session: str, turn: int) -> list[Chang
 
 
 async def turns(tx: Tx, workspace: str, session: str, *, before: int, limit: int) -> list[int]:
-    """The turns of a session that changed something, newest first."""
+    """The turns of a session that changed something, those included that a fork has from elsewhere, newest first."""
     rows = await tx.rows(
-        """SELECT DISTINCT turn FROM change_sets WHERE workspace = $1 AND session = $2 AND turn < $3
-           AND kind IN ('call', 'unknown') AND state IN ('done', 'forgotten') ORDER BY turn DESC LIMIT $4""",
+        """SELECT turn FROM change_sets WHERE workspace = $1 AND session = $2 AND turn < $3
+               AND kind IN ('call', 'unknown') AND state IN ('done', 'forgotten')
+           UNION
+           SELECT c.turn FROM inherited_turns AS i
+               JOIN change_sets AS c ON c.workspace = i.workspace AND c.session = i.origin AND c.turn = i.turn
+               WHERE i.workspace = $1 AND i.session = $2 AND i.turn < $3
+               AND c.kind IN ('call', 'unknown') AND c.state IN ('done', 'forgotten')
+           ORDER BY 1 DESC LIMIT $4""",
         workspace,
         session,
         before,
@@ -218,9 +231,11 @@ async def asked(tx: Tx, workspace: str, turn: int, length: int) -> str:
 
 
 async def undos(tx: Tx, workspace: str, session: str) -> list[ChangeSet]:
-    """The finished undos and redos of a session, newest first."""
+    """The finished undos and redos of what a session's turns changed, or that were asked for in it, newest first."""
     rows = await tx.rows(
-        _SET + " AND session = $2 AND kind IN ('undo', 'redo') AND state = 'done' ORDER BY id DESC",
+        _SET
+        + """ AND kind IN ('undo', 'redo') AND state = 'done' AND (session = $2 OR asked_in = $2
+              OR undid IN (SELECT id FROM change_sets WHERE workspace = $1 AND asked_in = $2)) ORDER BY id DESC""",
         workspace,
         session,
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from bullpen.schema.message import decode_message
 from bullpen.schema.wire import INT64_MAX, encode
-from bullpen.store import search, sessions, todos
+from bullpen.store import inherited, search, sessions, todos
 from bullpen.store.tx import Tx
 
 
@@ -50,6 +50,7 @@ async def copy_session(
     )
     if (earlier := await todos.without(tx, workspace, session, end)) is not None:
         await sessions.set_todos(tx, into, made, earlier)
+    await inherited.inherit(tx, workspace, session, made, into, end)
     await _copy_summaries(tx, workspace, session, made, into, known)
     await _copy_notes(tx, workspace, session, made, into, read_before)
     return made

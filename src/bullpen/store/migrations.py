@@ -180,6 +180,15 @@ _TOOL_CALLS = (
     "CREATE INDEX tool_calls_by_tool ON tool_calls (workspace, tool, at, failed, took_ms)",
 )
 
+_INHERITED = (
+    # The turns of a fork that ran in another session, up to where it was made. `position` is where each of them ends.
+    """CREATE TABLE inherited_turns (
+        workspace TEXT NOT NULL, session TEXT NOT NULL, turn BIGINT NOT NULL, origin TEXT NOT NULL,
+        position BIGINT NOT NULL, PRIMARY KEY (workspace, session, turn))""",
+    # The session in which somebody asked for an undo or redo.
+    "ALTER TABLE change_sets ADD COLUMN asked_in TEXT NOT NULL DEFAULT ''",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("foundation", (*_FOUNDATION, *search.TABLES)),
     Migration("superseded states", _SUPERSEDED),
@@ -190,5 +199,6 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("long texts in pieces", search.PIECES),
     Migration("trash, rewinds, imports", _TRASH),
     Migration("calls of tools", _TOOL_CALLS),
+    Migration("turns of forks", _INHERITED),
 )
 """Append only: a released step never changes."""

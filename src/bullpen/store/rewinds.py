@@ -13,7 +13,7 @@ from bullpen.errors import BadRequest
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 from bullpen.schema.wire import encode
-from bullpen.store import copying, messages, sessions, todos, trash
+from bullpen.store import copying, inherited, messages, sessions, todos, trash
 from bullpen.store.tx import Tx
 
 
@@ -115,6 +115,7 @@ async def carry_out(tx: Tx, workspace: str, cut: Cut) -> Carried:
     for message in going:
         # Clients need no more of what goes than its name.
         await messages.delete(tx, workspace, message.with_parts((), tx.now))
+    await inherited.cut_off(tx, workspace, cut.session, cut.first)
     await tx.run(
         "DELETE FROM read_files WHERE workspace = $1 AND session = $2 AND read_at >= $3",
         workspace,

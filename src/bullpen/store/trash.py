@@ -9,7 +9,18 @@ from __future__ import annotations
 from bullpen.errors import NotFound
 from bullpen.schema.library import TrashedSession
 from bullpen.schema.session import Session
-from bullpen.store import changes, choices, files, messages, pins, prompts, search, sessions, summaries
+from bullpen.store import (
+    changes,
+    choices,
+    files,
+    inherited,
+    messages,
+    pins,
+    prompts,
+    search,
+    sessions,
+    summaries,
+)
 from bullpen.store.tx import Tx
 
 KEPT_DAYS = 30
@@ -24,6 +35,7 @@ _MOVES = (
     "UPDATE pins SET workspace = $3 WHERE workspace = $1 AND session = $2",
     "UPDATE summaries SET workspace = $3 WHERE workspace = $1 AND session = $2",
     "UPDATE change_sets SET workspace = $3 WHERE workspace = $1 AND session = $2",
+    "UPDATE inherited_turns SET workspace = $3 WHERE workspace = $1 AND session = $2",
     "UPDATE sessions SET workspace = $3 WHERE workspace = $1 AND id = $2",
 )
 
@@ -87,7 +99,7 @@ async def forget(tx: Tx, workspace: str, session: str) -> None:
 
 async def forget_rows(tx: Tx, workspace: str, session: str) -> None:
     """All that a session holds, but for itself."""
-    for noun in (messages, files, changes, choices, pins, summaries):
+    for noun in (messages, files, changes, choices, inherited, pins, summaries):
         await noun.forget_session(tx, workspace, session)
 
 

@@ -71,7 +71,8 @@ def _turn(turn: TurnSummary) -> Option:
     more = f" and {turn.more} more" if turn.more else ""
     paths = ", ".join(map(inert_line, turn.paths))
     label = f"{turn.turn} {inert_line(turn.prompt)[:40]}  {paths}{more}"
-    said = " ".join(filter(None, (STATES[turn.state], age(turn.created_at))))
+    fork = "before the fork" if turn.inherited else ""
+    said = " ".join(filter(None, (fork, STATES[turn.state], age(turn.created_at))))
     return Option(str(turn.turn), label, right=said, mark="✓" if turn.state == "undone" else " ")
 
 
