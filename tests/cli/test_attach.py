@@ -64,7 +64,7 @@ async def test_a_permission_is_answered_by_number(server: StandIn, terminal: Ope
 
 
 async def test_commands_are_seen_while_they_run(server: StandIn, terminal: Open) -> None:
-    """What one prints, made inert; that a job has ended; and the walls around them."""
+    """What one prints, made inert; that a job has ended; the walls around them; and whether they are asked about."""
     talk(server)
     screen = terminal("attach", "--plain", "--host", server.host)
     await screen.until("Hi Ana.")
@@ -79,6 +79,10 @@ async def test_commands_are_seen_while_they_run(server: StandIn, terminal: Open)
     await screen.until("commands run in a sandbox (landlock, without network)")
     server.emit("sandbox", {"mode": "auto", "network": False, "why": "not here"}, "updated", durable=False)
     await screen.until("commands are refused: a sandbox is asked for, and there is none (not here)")
+    server.emit("permissions_skip", {"skip": True, "changed_by": "b\x1b[2Jen"}, "updated", durable=False)
+    await screen.until("everything is allowed from now on, says b␛[2Jen")
+    server.emit("permissions_skip", {"skip": False, "changed_by": "ben"}, "updated", durable=False)
+    await screen.until("it asks again from now on, says ben")
 
 
 async def test_an_ask_that_somebody_else_answered_is_closed(server: StandIn, terminal: Open) -> None:
@@ -167,14 +171,15 @@ async def test_a_lost_link_is_told_and_mended(server: StandIn, terminal: Open) -
     """A prompt typed meanwhile is kept; nothing that happened is missing."""
     talk(server)
     screen = terminal("attach", "--plain", "--host", server.host)
-    await screen.until("Hi Ana.")
+    await screen.until("Hi Ana.", "model: ")
     await server.stop(leave_socket=True)
     await screen.until("link lost", "reconnecting")
     screen.type("later")
     await screen.until("kept until the link is back")
     server.emit("message", message("m3", "missed", role="user"))
+    server.answers["GET /workspaces/w1/permissions/skip"] = [(200, {"skip": True})]
     await server.start()
-    await screen.until("reconnected", "› missed")
+    await screen.until("reconnected", "› missed", "everything is allowed from now on")
     await server.until(lambda: server.calls("POST /workspaces/w1/agent"))
     assert server.calls("POST /workspaces/w1/agent")[-1].json["prompt"] == "later"
 

@@ -264,6 +264,22 @@ def test_a_changed_config_is_fetched(client: ReferenceClient) -> None:
     client.events()
 
 
+def test_asking_is_switched_off_and_everybody_hears_of_it(client: ReferenceClient, shared: Bullpen) -> None:
+    """Those who know the event are told who did it, once; the client skips it, and reads the workspace as it always did."""
+    ana = shared.attach(client.path)
+    stream = ana.stream()
+    for skip in (True, True, False):
+        ana.ok("POST", "/permissions/skip", {"skip": skip}, headers={"Bullpen-Author": "ana"})
+    stream.next("permissions_skip", skip=False)
+    told = [{"skip": True, "changed_by": "ana"}, {"skip": False, "changed_by": "ana"}]
+    assert stream.seen("permissions_skip") == told
+    client.tell("POST", client.w("/permissions/skip"), {"skip": True})
+    stream.next("permissions_skip", skip=True, changed_by="")
+    client.stream.wait(lambda _: len(client.stream.seen("config_changed")) == 4, "to be told to look")
+    assert client.call("GET", client.w(), Workspace).yolo
+    assert "permissions_skip" not in {kind for kind, *_ in client.events()}
+
+
 def test_two_terminals_see_the_same(client: ReferenceClient, shared: Bullpen, start: Start) -> None:
     """A second program at the same path joins the first; its init leaves a running turn alone."""
     session_id = client.first_prompt("hang")

@@ -11,6 +11,7 @@ from bullpen.schema.agent import QueuedPrompt, SkillState
 from bullpen.schema.asks import (
     PermissionNotification,
     PermissionRequest,
+    PermissionsSkip,
     QuestionBatch,
     QuestionBatchNotification,
 )
@@ -338,6 +339,11 @@ OTHERS: list[tuple[str, Wire, str]] = [
         "updated",
         SandboxState(mode="auto", network=False, why="no such thing"),
         '{"mode":"auto","network":false,"why":"no such thing"}',
+    ),
+    (
+        "updated",
+        PermissionsSkip(skip=False, changed_by="ana"),
+        '{"skip":false,"changed_by":"ana"}',
     ),
 ]
 

@@ -280,7 +280,7 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         ),
     ),
     (f"GET {W}/permissions/skip", None, '{"skip":true}', ("skip",)),
-    (f"POST {W}/permissions/skip", {"skip": True}, "", ("set_skip", True)),
+    (f"POST {W}/permissions/skip", {"skip": True}, "", ("set_skip", True, "")),
     (
         f"GET {W}/permissions/grants",
         None,

@@ -227,9 +227,15 @@ async def test_everything_is_allowed_only_after_a_yes_and_everybody_sees_it(desk
         await ana.pilot.press("y")
         await ana.until_shown("! nothing is asked: ctrl+y ends that")
         async with desks.sit(project, size=SMALL, name="ben") as ben:
-            await ben.until_shown("! nothing is asked")
+            await ben.until_shown("! nothing is asked", "Everything is allowed.")
             await ben.pilot.press("ctrl+y")
-            await ben.until_shown("it asks again")
+            await ben.until_shown("it asks again from now on")
+            await ana.until_shown("it asks again from now on, says ben")
+            await ana.until(lambda: "! nothing is asked" not in ana.screen, "the row to go")
+            await ana.pilot.press("ctrl+y")
+            await ana.until_shown("Allow everything?")
+            await ana.pilot.press("y")
+            await ben.until_shown("everything is allowed from now on, says ana", "! nothing is asked", "»")
 
 
 async def test_leaving_says_what_goes_on_and_the_second_press_leaves(desks: Desks) -> None:

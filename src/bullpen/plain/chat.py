@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -17,14 +18,16 @@ from bullpen.plain.desk import Desk
 from bullpen.plain.terminal import End, Interrupt, Line, Terminal, open_terminal
 from bullpen.plain.tool_servers import ToolServers
 from bullpen.plain.view import View
-from bullpen.present.describe import describe_hooks
+from bullpen.present.describe import describe_hooks, describe_skip
 from bullpen.present.failure import one_line
 from bullpen.present.inert import clock, cut, inert_line
 from bullpen.present.sessions import find_session
 from bullpen.schema.agent import McpInfo
+from bullpen.schema.api import Skip
 from bullpen.schema.asks import (
     PermissionNotification,
     PermissionRequest,
+    PermissionsSkip,
     QuestionBatch,
     QuestionBatchNotification,
 )
@@ -82,6 +85,7 @@ class Chat:
         self._desk = Desk(room, self._view)
         self._commands = Commands(room, self._view, self._desk)
         self._servers = ToolServers()
+        self._is_free = room.workspace.yolo
         self._interrupted_at = -TWICE_S
         self._sending: list[str] = []
         self._sent = anyio.Event()
@@ -103,6 +107,8 @@ class Chat:
                 self._view.note(news)
         if room.workspace.sandbox.mode != "off":
             self._view.note(sandbox_line(room.workspace.sandbox))
+        if self._is_free:
+            self._view.note("everything is allowed here (/free off asks again)")
         if session:
             await self._view.enter(session)
         agent = await room.agent()
@@ -139,6 +145,8 @@ class Chat:
                 try:
                     async for update in updates:
                         await self._take_update(update)
+                        if _is_gap(update):
+                            tasks.start_soon(self._learn_skip)
                 except BullpenError as exc:
                     failure = exc
                     tasks.cancel_scope.cancel()
@@ -197,6 +205,8 @@ class Chat:
                 self._view.note(f"model of this session: {chosen}")
             case SandboxState() as sandbox:
                 self._view.note(sandbox_line(sandbox))
+            case PermissionsSkip() as changed:
+                self._take_skip(changed)
             case ConfigChanged() as changed:
                 self._take_config(changed)
             case McpEvent() as told:
@@ -226,6 +236,17 @@ class Chat:
             self._view.note(f"the configuration has changed ({inert_line(changed.reason)})")
         if changed.error:
             self._view.note(f"config: {inert_line(changed.error)}")
+
+    def _take_skip(self, changed: PermissionsSkip) -> None:
+        if changed.skip != self._is_free:
+            self._is_free = changed.skip
+            self._view.note(describe_skip(changed, {self._room.name, self._room.client_id}))
+
+    async def _learn_skip(self) -> None:
+        """The event is not told again to those who were away."""
+        with suppress(BullpenError):
+            answer = await self._room.call("GET", "/permissions/skip")
+            self._take_skip(PermissionsSkip(skip=answer.read(Skip).skip))
 
     def _take_link(self, change: LinkChanged) -> None:
         if change.state == "reconnecting":
@@ -324,6 +345,13 @@ class Chat:
             await action()
         except BullpenError as exc:
             self._view.note(one_line(exc))
+
+
+def _is_gap(update: Update) -> bool:
+    """Whether something may have happened before it that was not told."""
+    if isinstance(update, LinkChanged):
+        return update.state != "reconnecting"
+    return isinstance(update.payload, Resync)
 
 
 def sandbox_line(state: SandboxState) -> str:

@@ -300,8 +300,11 @@ class Commands:
                 "/free on allows everything without asking, for everybody here; /free off asks again"
             )
             return
-        await self._room.call("POST", "/permissions/skip", Skip(skip=wanted == "on"))
-        self._view.note("everything is allowed from now on" if wanted == "on" else "asked again from now on")
+        wish = Skip(skip=wanted == "on")
+        if (await self._room.call("GET", "/permissions/skip")).read(Skip) == wish:
+            self._view.note("it is so already")
+        else:  # What it is from now on, everybody is told by an event.
+            await self._room.call("POST", "/permissions/skip", wish)
 
     async def _trust(self, wanted: str) -> None:
         """Show what waits for trust; `yes` trusts exactly what was shown last, all or single items, `no` takes trust back."""

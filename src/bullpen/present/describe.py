@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from bullpen.present.inert import inert, inert_line
+from bullpen.schema.asks import PermissionsSkip
 from bullpen.schema.events import HookDecided
 from bullpen.schema.message import Finish, ToolCall, ToolResult
 
@@ -80,3 +82,10 @@ def describe_finish(finish: Finish) -> str:
             return f"— {why or finish.reason.replace('_', ' ')}"
         case _:
             return ""
+
+
+def describe_skip(changed: PermissionsSkip, me: Collection[str]) -> str:
+    """Whether anything is asked from now on, and who wants it so unless that is `me`."""
+    said = "" if changed.changed_by in me else inert_line(changed.changed_by)
+    told = "everything is allowed from now on" if changed.skip else "it asks again from now on"
+    return f"{told}, says {said}" if said else told

@@ -137,6 +137,13 @@ class Rule(Wire, frozen=True, kw_only=True):
     expires_at: int = 0
 
 
+class PermissionsSkip(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """Somebody has switched asking off for the whole workspace, or on again."""
+
+    skip: bool
+    changed_by: str = ""
+
+
 class Explanation(Wire, frozen=True, kw_only=True, omit_defaults=False):
     """What would become of a call, and why."""
 

@@ -21,6 +21,7 @@ from bullpen.schema.agent import QueuedPrompt, SkillState
 from bullpen.schema.asks import (
     PermissionNotification,
     PermissionRequest,
+    PermissionsSkip,
     QuestionBatch,
     QuestionBatchNotification,
 )
@@ -208,6 +209,7 @@ Payload = (
     | CommandOutput
     | TurnChanges
     | SandboxState
+    | PermissionsSkip
 )
 
 KINDS: dict[type[Wire], str] = {
@@ -237,6 +239,7 @@ KINDS: dict[type[Wire], str] = {
     CommandOutput: "command_output",
     TurnChanges: "turn_changes",
     SandboxState: "sandbox",
+    PermissionsSkip: "permissions_skip",
 }
 """The wire's name of each payload class."""
 

@@ -177,6 +177,7 @@ class ChatScreen(Screen[None]):
         """Show what there is: the session that was asked for, else an empty page."""
         self._room = room
         self._updates = updates
+        self.desk.is_free = room.workspace.yolo
         self._look_at_link()
         self.set_interval(1, self._look_at_link)
         self.editor.attach(room)
@@ -195,8 +196,7 @@ class ChatScreen(Screen[None]):
         _: Worker[None] = self.run_worker(self._learn)
 
     async def _learn(self) -> None:
-        """What no snapshot tells: whether tools ask here, and whether there is a model at all."""
-        await self.desk.learn()
+        """What no snapshot tells: whether there is a model at all."""
         with suppress(BullpenError):
             if not (await self.room.agent()).is_ready:
                 await self.do("onboarding")
@@ -231,18 +231,14 @@ class ChatScreen(Screen[None]):
                 if (shown := self._shown(waiting.session_id)) is not None:
                     shown.waiting(None if update.action == "deleted" else waiting)
             case Resync():
-                for transcript in self.query(Transcript):
-                    transcript.load()
-                self.look()
+                self._load()
             case _:
                 self._take_beside(update)
 
     def _take_beside(self, event: Event) -> None:
         """What concerns the rooms beside the conversation."""
-        if isinstance(event.payload, RunComplete):
-            if event.payload.error and not event.payload.cancelled:
-                self.notice(event.payload.error, "error")
-            _: Worker[None] = self.run_worker(self.desk.learn, exclusive=True, group="free")
+        if isinstance(event.payload, RunComplete) and event.payload.error and not event.payload.cancelled:
+            self.notice(event.payload.error, "error")
         if words := calling(event, self.room):
             self.outside.call(words)
         self.desk.take(event)
@@ -257,10 +253,15 @@ class ChatScreen(Screen[None]):
         if changed.state == "reconnecting":
             self.notice(f"link lost, reconnecting: {changed.reason}", "warning")
         else:
-            for transcript in self.query(Transcript):
-                transcript.load()
+            self._load()
             self.notice("connected again")
-            self.look()
+
+    def _load(self) -> None:
+        """Have anew what events may have been missed of."""
+        for transcript in self.query(Transcript):
+            transcript.load()
+        _: Worker[None] = self.run_worker(self.desk.learn, exclusive=True, group="free")
+        self.look()
 
     def _look_at_link(self) -> None:
         """The badge says what is so: behind is a stream that missed its heartbeat, or more than can be drawn in time."""

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from bullpen.present.inert import cut, inert_line
 from bullpen.schema.agent import LspInfo, McpInfo, Model
+from bullpen.schema.asks import PermissionsSkip
 from bullpen.schema.changes import TurnSummary
 from bullpen.schema.choices import SessionChoices
 from bullpen.schema.events import ConfigChanged, Event, LspEvent, McpEvent, RunComplete, SkillsEvent
@@ -75,6 +76,7 @@ class Sidebar(VerticalScroll, can_focus=False):
                 | Session()
                 | SessionChoices()
                 | SandboxState()
+                | PermissionsSkip()
             ):
                 self.fetch()
             case _:

@@ -69,7 +69,7 @@ from bullpen.schema.api import (
     SkillContent,
     Woken,
 )
-from bullpen.schema.asks import Explanation, Rule
+from bullpen.schema.asks import Explanation, PermissionsSkip, Rule
 from bullpen.schema.changes import TurnSummary, Undone, UndoPreview, UndoRequest
 from bullpen.schema.choices import ChoicesChange, SessionChoices
 from bullpen.schema.events import KINDS, Action, ConfigChanged, SkillsEvent
@@ -514,8 +514,11 @@ class Workspace(Records):
     def skip(self) -> bool:
         return self._permissions.skip
 
-    async def set_skip(self, skip: bool) -> None:
-        self._permissions.skip = skip
+    async def set_skip(self, skip: bool, by: str) -> None:
+        """Ask nobody from now on, or ask again. Clients that know no event for it are told to look at the workspace."""
+        if skip != self._permissions.skip:
+            self._permissions.skip = skip
+            self._announce(PermissionsSkip(skip=skip, changed_by=by))
         await self.upkeep.tell()
 
     async def answer_questions(self, answer: QuestionAnswer, by: str) -> bool:

@@ -30,9 +30,9 @@ async def show_skip(workspace: Workspace) -> Skip:
 
 
 @post("/v1/workspaces/{workspace_id}/permissions/skip", access="admin")
-async def set_skip(workspace: Workspace, body: Skip) -> None:
+async def set_skip(workspace: Workspace, body: Skip, author: Author = "") -> None:
     """Skip permissions from now on, or ask for them again."""
-    await workspace.set_skip(body.skip)
+    await workspace.set_skip(body.skip, author)
 
 
 @get("/v1/workspaces/{workspace_id}/permissions/grants", access="watch")

@@ -9,9 +9,16 @@ from rich.text import Text
 from textual.widgets import Static
 
 from bullpen.errors import BullpenError
+from bullpen.present.describe import describe_skip
 from bullpen.present.inert import inert_line
 from bullpen.schema.api import Skip
-from bullpen.schema.asks import Ask, PermissionNotification, PermissionRequest, QuestionBatchNotification
+from bullpen.schema.asks import (
+    Ask,
+    PermissionNotification,
+    PermissionRequest,
+    PermissionsSkip,
+    QuestionBatchNotification,
+)
 from bullpen.schema.events import Event
 from bullpen.tui.dialogs.permission import Permission
 from bullpen.tui.dialogs.question import Questions
@@ -19,6 +26,7 @@ from bullpen.tui.dialogs.question import Questions
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
     from bullpen.tui.chat import ChatScreen
+    from bullpen.tui.status import Kind
 
 
 class AsksRow(Static):
@@ -50,13 +58,17 @@ class Desk:
         """Everything is allowed here: whoever sits down sees it."""
 
     async def learn(self) -> None:
-        """Ask whether tools ask at all: anybody may have changed that, and no event tells."""
+        """Ask whether tools ask at all, where an event may have been missed: it is not told again."""
         with suppress(BullpenError):
             self.is_free = (await self._chat.room.call("GET", "/permissions/skip")).read(Skip).skip
             self.look()
 
     def take(self, event: Event) -> None:
-        """Say who answered what is shown here, before it goes."""
+        """Say whether anything is asked from now on, and who answered what is shown here, before it goes."""
+        if isinstance(event.payload, PermissionsSkip):
+            room, self.is_free = self._chat.room, event.payload.skip
+            kind: Kind = "warning" if self.is_free else "info"
+            self._chat.notice(describe_skip(event.payload, {room.name, room.client_id}), kind)
         shown = self._shown
         if shown is None or shown.is_answering:
             return
@@ -76,6 +88,7 @@ class Desk:
     def look(self) -> None:
         """Close what is answered, open what waits."""
         room = self._chat.room
+        self._chat.editor.free = self.is_free
         is_open = {ask.id for ask in room.asks}
         self._aside &= is_open
         shown = self._shown

@@ -129,9 +129,6 @@ async def _free(chat: ChatScreen, _words: str) -> None:
         return
     await chat.room.call("POST", "/permissions/skip", Skip(skip=not is_free))
     await chat.desk.learn()
-    chat.notice(
-        "it asks again" if is_free else "it asks no more: ctrl+y ends that", "info" if is_free else "warning"
-    )
 
 
 async def _leave(chat: ChatScreen, words: str) -> None:
