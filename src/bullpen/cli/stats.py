@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bullpen.cli.options import directory_of, host_option
-from bullpen.present.spending import called_line, spent_line, took
+from bullpen.present.spending import called_line, spent_line
 
 if TYPE_CHECKING:
     from bullpen.client.workspace import Room
@@ -118,14 +118,20 @@ def table(rows: list[SpentRow], by: str) -> list[str]:
 def called_table(rows: list[ToolCallsRow]) -> list[str]:
     """The same for tools."""
     from bullpen.present.inert import inert_line
+    from bullpen.schema.agent import ToolCallsRow
 
     if not rows:
         return ["no tool was called here yet"]
     names = [inert_line(row.key) for row in rows]
     width = max(map(len, (*names, "all")))
     told = [f"{name:<{width}}  {called_line(row)}" for name, row in zip(names, rows, strict=True)]
-    calls, seconds = sum(row.calls for row in rows), sum(row.took_s for row in rows)
-    return [*told, f"{'all':<{width}}  {calls:,} calls  {took(seconds)}"]
+    total = ToolCallsRow(
+        key="all",
+        calls=sum(row.calls for row in rows),
+        failed=sum(row.failed for row in rows),
+        took_s=sum(row.took_s for row in rows),
+    )
+    return [*told, f"{'all':<{width}}  {called_line(total)}"]
 
 
 def _name(key: str, by: str) -> str:

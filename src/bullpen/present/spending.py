@@ -20,8 +20,8 @@ def spent_line(row: SpentRow) -> str:
 
 def called_line(row: ToolCallsRow) -> str:
     """Calls, how many of them failed, and how long all of them took."""
-    failed = f"  {row.failed:,} failed" if row.failed else ""
-    return f"{row.calls:,} calls{failed}  {took(row.took_s)}"
+    calls = "1 call" if row.calls == 1 else f"{row.calls:,} calls"
+    return f"{calls}  {row.failed:,} failed  {took(row.took_s)}"
 
 
 def took(seconds: float) -> str:
