@@ -157,6 +157,15 @@ async def test_a_model_is_chosen_for_the_session_and_as_default(desks: Desks) ->
         await ana.pilot.press("ctrl+d")
         await ana.until_shown("every session that chose none: script/spare")
         assert (await ana.room.agent()).model_cfg.model == "spare"
+        await ana.pilot.press("ctrl+l")
+        await ana.until_shown("Models · for the work", "▸● Spare")
+        await ana.pilot.press("tab")
+        await ana.until_shown("Models · for titles and summaries", "▸● Spare")
+        await ana.pilot.press("enter")
+        await ana.until(lambda: ana.chat.is_active, "the conversation")
+        chosen = await ana.room.choices(ana.room.current_session)
+        assert chosen.small
+        assert chosen.small.model == "spare"
 
 
 async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unseen(desks: Desks) -> None:

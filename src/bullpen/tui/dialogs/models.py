@@ -14,7 +14,7 @@ from bullpen.schema.agent import CatalogueProvider, Model, SelectedModel
 from bullpen.schema.api import AgentInit, ConfigModel, FavoriteModel
 from bullpen.schema.choices import ChoicesChange
 from bullpen.tui.dialogs.keys import enter_key
-from bullpen.tui.dialogs.picker import Choices, Picker
+from bullpen.tui.dialogs.picker import Choices, Twofold
 from bullpen.tui.dialogs.rows import Option
 
 if TYPE_CHECKING:
@@ -24,30 +24,30 @@ WORKSPACE = 1
 """The scope of a config change that holds for this workspace alone."""
 
 Role = Literal["large", "small"]
-ROLES: dict[Role, str] = {"large": "for the work", "small": "for titles and summaries"}
+ROLES: tuple[Role, Role] = ("large", "small")
 
 
-class Models(Picker):
+class Models(Twofold):
     """Dismissed with what was chosen, in words."""
 
     DEFAULT_CSS = "Models #box { width: 96; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "role", "model for the work, or for titles", priority=True),
+        Binding("tab", "turn", "model for the work, or for titles", priority=True),
         Binding("ctrl+d", "default", "for every session that chose none", priority=True),
         Binding("ctrl+e", "effort", "how hard it thinks", priority=True),
         Binding("ctrl+t", "favourite", "a favourite, or no more", priority=True),
         Binding("ctrl+k", "key", "the provider's key", priority=True),
     ]
     place = "Models"
+    headings = ("Models · for the work", "Models · for titles and summaries")
 
     def __init__(self, room: Room) -> None:
         super().__init__(
-            "Models",
+            self.headings[0],
             hint="enter choose  ctrl+d default  ctrl+e effort  tab role  ctrl+t ♥  ctrl+k key",
             empty="no model can be used yet: ctrl+k enters a provider's key",
         )
         self._room = room
-        self._role: Role = "large"
         self._usable: dict[str, Choice] = {}
         self._offers: dict[str, CatalogueProvider] = {}
         self._current = ""
@@ -59,11 +59,14 @@ class Models(Picker):
         self._usable = {choice.name: choice for choice in await choices(self._room)}
         self._offers = {offer.id: offer for offer in await self._room.providers()}
         self._current = self._wanted = await self._in_force()
-        self.heading = f"Models · {ROLES[self._role]}"
         usable = [self._row(choice) for choice in self._usable.values()]
         known = {choice.provider for choice in self._usable.values()}
         lacking = [offer for offer in self._offers.values() if offer.id not in known]
         return [*usable, *(_lacking(offer) for offer in lacking)]
+
+    @property
+    def _role(self) -> Role:
+        return ROLES[self.is_turned]
 
     async def _in_force(self) -> str:
         """The model that answers now, as `provider/model`."""
@@ -130,10 +133,6 @@ class Models(Picker):
             await self._room.call("POST", "/config/model", body)
         await self._room.call("POST", "/agent/init", AgentInit(interactive=True))
         self.decide(f"every session that chose none: {inert_line(choice.name)}")
-
-    def action_role(self) -> None:
-        self._role = "small" if self._role == "large" else "large"
-        self.reload()
 
     def action_effort(self) -> None:
         self.attempt(self._set_effort())

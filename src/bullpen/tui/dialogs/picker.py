@@ -147,6 +147,22 @@ class Picker(Dialog[str]):
             self.decide()
 
 
+class Twofold(Picker):
+    """A list with another behind it: heirs name both, and bind a key to `turn`."""
+
+    headings: ClassVar[tuple[str, str]]
+    is_turned = False
+
+    def action_turn(self) -> None:
+        self.is_turned = not self.is_turned
+        self.heading = self.headings[self.is_turned]
+        self.turned()
+        self.reload()
+
+    def turned(self) -> None:
+        """The other list is meant from now on."""
+
+
 class Choices(Picker):
     """A list of things that are known already."""
 

@@ -23,7 +23,7 @@ from bullpen.schema.library import KnownHit, KnownSession, SessionState
 from bullpen.schema.session import Session
 from bullpen.tui.dialogs.form import Field, Form
 from bullpen.tui.dialogs.keyed import Confirm
-from bullpen.tui.dialogs.picker import Picker
+from bullpen.tui.dialogs.picker import Twofold
 from bullpen.tui.dialogs.rows import Option
 from bullpen.tui.sidebar import short_path
 
@@ -43,32 +43,31 @@ MODEL_COLUMNS = 18
 SHORT_ID = 12
 MARKS: dict[SessionState, str] = {"running": "●", "waiting": "?", "done": "✓"}
 HINT = "enter open  tab {}  ^f fork  ^r rename  ^e export  ^x delete"
-HERE, EVERYWHERE = "Sessions", "Sessions of all projects"
 
 
-class Sessions(Picker):
+class Sessions(Twofold):
     """Dismissed with the id of the session to go into."""
 
     DEFAULT_CSS = "Sessions #box { width: 112; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab,ctrl+a", "everywhere", "this project, or all of them", priority=True),
+        Binding("tab,ctrl+a", "turn", "this project, or all of them", priority=True),
         Binding("ctrl+f", "fork", "go on in a copy of it", priority=True),
         Binding("ctrl+r", "rename", "give it another name", priority=True),
         Binding("ctrl+x", "delete", "delete it, into the trash", priority=True),
         Binding("ctrl+e", "export", "write it to a file of this machine", priority=True),
     ]
     place = "Sessions"
+    headings = ("Sessions", "Sessions of all projects")
 
     def __init__(self, room: Room) -> None:
         super().__init__(
-            HERE,
+            self.headings[0],
             hint=HINT.format("all projects"),
             empty="no sessions yet: the first prompt starts one",
             prompt="a title, or words that were said",
             chosen=room.current_session,
         )
         self._room = room
-        self._is_everywhere = False
         self._known_sessions: dict[str, KnownSession] = {}
         self._hits: list[KnownHit] = []
 
@@ -83,7 +82,7 @@ class Sessions(Picker):
     @property
     def _path(self) -> str:
         """Which project is meant; none is all of them."""
-        return "" if self._is_everywhere else self._room.workspace.path
+        return "" if self.is_turned else self._room.workspace.path
 
     def at_once(self) -> Sequence[Option]:
         sessions = [*self._room.sessions, *(known.session for known in self._elsewhere())]
@@ -93,7 +92,7 @@ class Sessions(Picker):
 
     def _elsewhere(self) -> Iterator[KnownSession]:
         """Sessions of other projects. Those of this one are the room's, which is never late."""
-        if self._is_everywhere:
+        if self.is_turned:
             for known in self._known_sessions.values():
                 if known.workspace_path != self._room.workspace.path:
                     yield known
@@ -136,12 +135,9 @@ class Sessions(Picker):
         self._known = self.at_once()
         self.look()
 
-    def action_everywhere(self) -> None:
-        self._is_everywhere = not self._is_everywhere
-        self.heading = EVERYWHERE if self._is_everywhere else HERE
-        self.hint(HINT.format("this project" if self._is_everywhere else "all projects"))
+    def turned(self) -> None:
+        self.hint(HINT.format("this project" if self.is_turned else "all projects"))
         self._look_again()
-        self.reload()
         self._search_for(self.filter.value)
 
     # Words that were said
