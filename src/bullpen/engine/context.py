@@ -169,8 +169,10 @@ class CallContext:
     @contextmanager
     def _asking(self) -> Iterator[None]:
         began = self._services.clock.monotonic()
-        yield
-        self._asked_s += self._services.clock.monotonic() - began
+        try:
+            yield
+        finally:
+            self._asked_s += self._services.clock.monotonic() - began
 
     async def keeps_from(self, action: str) -> Callable[[Path], bool] | None:
         touch = Touch(tool=self._tool_name, action=action, root=self._services.root, directory=self.root)
