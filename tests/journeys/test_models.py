@@ -154,6 +154,45 @@ def test_a_renewed_login_outlives_the_server(fresh: Bullpen, host: ModelHost) ->
     assert set(shown.values()) == {"********"}
 
 
+def test_a_key_is_asked_about_and_not_kept(shared: Bullpen, host: ModelHost) -> None:
+    """At the provider's own address, whatever else the caller says, and never with the key that is kept."""
+    host.answers["/v1/models"] = lambda headers, _: (
+        {"data": []} if headers["authorization"] == "Bearer sk-good" else 401
+    )
+    mine = {"type": "openai-compat", "base_url": f"{host.url}/v1", "models": [{"id": "m"}]}
+    settings = config([]) | {"options": {}}
+    settings["providers"] |= {
+        "mine": mine | {"api_key": "sk-kept", "name": "Mine"},
+        "bare": mine | {"api_key": "$NOBODY_HAS_SET_THIS"},
+        "gone": mine | {"api_key": "x", "base_url": "http://127.0.0.1:1/v1"},
+        "told": mine | {"api_key": "", "base_url": "$(echo http://127.0.0.1:1)"},
+    }
+    client = shared.attach(shared.project(**settings))
+    before = client.ok("GET", "/config")
+
+    def check(provider: str, key: Any, **more: Any) -> tuple[int, str, str]:
+        body = {"provider_id": provider, "api_key": key, **more}
+        answer = client.call("POST", "/config/check-key", body)
+        return answer.status_code, answer.json().get("verdict", ""), answer.json()["message"]
+
+    assert check("mine", "sk-good") == (200, "good", "it works")
+    assert check("bare", "sk-good", base_url="http://127.0.0.1:1/v1") == (200, "good", "it works")
+    assert check("mine", "sk-bad") == (200, "refused", "Mine refused the key (401)")
+    assert (
+        check("mine", "two words")[1] == check("mine", "sk-\nx")[1] == check("mine", "ключ")[1] == "refused"
+    )
+    assert check("vercel", "sk-1") == (200, "refused", "keys of Vercel AI Gateway begin with vck_")
+    assert (
+        check("mine", "$(touch x)")[1] == check("told", "sk-1")[1] == check("vercel", "vck_1")[1] == "unknown"
+    )
+    assert "cannot be reached" in check("gone", "sk-1")[2]
+    assert (check("mine", "")[0], check("mine", 7)[0], check("", "k")[0]) == (400, 400, 400)
+    assert "did you mean mine?" in check("mien", "k")[2]
+    assert "no provider copilot that takes a key" in check("copilot", "k")[2]
+    assert {h["authorization"] for _, h, _ in host.asked} == {"Bearer sk-good", "Bearer sk-bad"}
+    assert client.ok("GET", "/config") == before
+
+
 def test_there_is_nothing_to_refresh_without_a_login(shared: Bullpen) -> None:
     client = shared.attach(shared.project())
     refused = client.call("POST", "/config/refresh-oauth", {"provider_id": "script"})

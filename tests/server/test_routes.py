@@ -24,6 +24,7 @@ from bullpen.schema.api import (
     ExplainCall,
     FavoriteModel,
     GrantedPermission,
+    KeyToCheck,
     McpAccept,
     McpGetPrompt,
     McpReadResource,
@@ -342,6 +343,12 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         {"provider_id": "p", "kind": "string", "api_key": "sk"},
         "",
         ("provider_key", ProviderKey(provider_id="p", kind="string", api_key="sk")),
+    ),
+    (
+        f"POST {W}/config/check-key",
+        {"provider_id": "p", "api_key": "sk"},
+        '{"verdict":"good","message":"it works"}',
+        ("check_key", KeyToCheck(provider_id="p", api_key="sk")),
     ),
     (f"POST {W}/config/import-copilot", None, '{"token":null,"success":false}', ("import_copilot",)),
     (

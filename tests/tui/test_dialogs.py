@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.journeys.model_host import model_host
 from tests.journeys.server import config
 from tests.tui.conftest import Desks, Sitting
 from textual.widgets import Input, TextArea
@@ -168,7 +169,30 @@ async def test_a_model_is_chosen_for_the_session_and_as_default(desks: Desks) ->
         assert chosen.small.model == "spare"
 
 
-async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unseen(desks: Desks) -> None:
+async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unseen_and_checked(
+    desks: Desks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that the provider refuses is kept only on purpose; one that it cannot be asked about is, and that is said."""
+    with model_host() as host:
+        host.answers["/v1/models?limit=1000"] = lambda headers, _: (
+            {"data": []} if headers["x-api-key"] == "sk-good" else 401
+        )
+        monkeypatch.setenv("ANTHROPIC_API_ENDPOINT", host.url)
+        monkeypatch.setenv("OPENAI_API_ENDPOINT", "http://127.0.0.1:1/v1")
+        await first_model(desks)
+        used = [headers["x-api-key"] for _, headers, _ in host.asked]
+    assert used[:4] == ["sk-secret", "sk-secret", "sk-secret", "sk-good"]
+
+
+async def give(sitting: Sitting, key: str, *, is_open: bool = False) -> None:
+    """Type a key for the provider that is chosen."""
+    if not is_open:
+        await sitting.pilot.press("ctrl+k")
+    await sitting.until_shown("check and keep it")
+    await sitting.type(f"{key}\n")
+
+
+async def first_model(desks: Desks) -> None:
     async with desks.sit(desks.project(options={}, models={}, providers={}), size=SMALL) as ana:
         await ana.until_shown("Welcome to Bullpen", "t try the guided tour", "esc look around")
         await ana.pilot.press("m")
@@ -180,7 +204,23 @@ async def test_without_a_model_the_tour_is_one_key_away_and_keys_are_typed_unsee
         await ana.type("sk-secret")
         assert "secret" not in ana.screen
         await ana.pilot.press("enter")
-        await ana.until_shown("the key of Anthropic is kept")
+        await ana.until_shown("Anthropic refused the key (401). Nothing is kept yet.", "k keep it anyway")
+        await ana.pilot.press("escape")
+        await ana.until_shown("▸… Anthropic", "ctrl+k key")
+        await give(ana, "sk-secret")
+        await ana.until_shown("k keep it anyway")
+        await ana.pilot.press("k")
+        await ana.until_shown("the key of Anthropic is kept, although it was refused")
+        await give(ana, "sk-secret")
+        await ana.until_shown("t type it again")
+        await ana.pilot.press("t")
+        await give(ana, "sk-good", is_open=True)
+        await ana.until_shown("the key of Anthropic is kept; it works")
+        await ana.pilot.press("escape")
+        await ana.type("openai")
+        await ana.until_shown("▸… OpenAI")
+        await give(ana, "sk-1")
+        await ana.until_shown("the key of OpenAI is kept, untested: OpenAI at http://127.0.0.1:1/v1")
         await back(ana)
         await ana.pilot.press("ctrl+p", *"first model", "enter")
         await ana.until_shown("t try the guided tour", "esc look around")

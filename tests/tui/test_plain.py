@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Open, env, home, terminal
+from tests.journeys.model_host import model_host
 from tests.tui.conftest import Desks
 
 __all__ = ("env", "home", "terminal")
@@ -92,3 +93,36 @@ async def test_sessions_files_the_shell_and_the_queue_in_lines(
     await screen.until("it asks again from now on")
     screen.type("/help")
     await screen.until("/rewind [N]")
+
+
+async def test_a_key_is_typed_unseen_and_checked_in_lines(desks: Desks, terminal: Open, home: Path) -> None:
+    where = ("attach", "--plain", "--new", "--host", f"unix://{desks.server.socket}")
+    with model_host() as host:
+        host.answers["/v1/models"] = lambda headers, _: (
+            {"data": []} if headers["authorization"] == "Bearer sk-good" else 401
+        )
+        settings = {"OPENAI_API_ENDPOINT": f"{host.url}/v1", "GROQ_API_KEY": "gsk"}
+        project = desks.project(options={})
+        screen = terminal(where[0], str(project), *where[1:], columns=110, rows=60, **settings)
+        await screen.until("model: script/player")
+        screen.type("/key")
+        shown = await screen.until("openai               set OPENAI_API_KEY", "/key and one of these")
+        assert "groq" not in shown
+        screen.type("/key openia")
+        await screen.until("there is no provider openia")
+        screen.type("/key openai")
+        await screen.until("key of OpenAI ›")
+        screen.type("sk-bad")
+        await screen.until("OpenAI refused the key (401); type it again, or keep")
+        screen.send("Up")
+        screen.type("sk-good")
+        await screen.until("the key of OpenAI is kept; it works")
+        screen.type("/key openai")
+        await screen.until("it works; /model lists what can be chosen\n· type the key")
+        screen.send("C-c")
+        await screen.until("no key was kept")
+        screen.send("Up")
+        shown = await screen.until("› /key openai")
+    assert "sk-" not in shown
+    state = home / ".local/share/bullpen/bullpen.json"
+    assert json.loads(state.read_text())["providers"]["openai"]["api_key"] == "sk-good"

@@ -12,15 +12,8 @@ import click
 from bullpen.cli import completing
 
 if TYPE_CHECKING:
-    from bullpen.config.settings import ProviderSettings
     from bullpen.providers.http import ModelClient
 
-TEST_LIMIT_S = 5.0
-
-PREFIXES = {"bedrock": "ABSK", "bedrock-europe": "ABSK", "vercel": "vck_", "alibaba-singapore": "sk-"}
-"""What keys begin with where the host cannot be asked about them."""
-
-UNTESTED = frozenset({"minimax", "minimax-china", *PREFIXES})
 KEY_BYTES = 16 * 1024
 
 
@@ -66,42 +59,20 @@ def _log_in_to_copilot(host: str) -> None:
 
 
 def _keep_key(provider: str) -> None:
+    from bullpen.cli.known import ask_network, settings_here
+    from bullpen.config.keyless import reached
     from bullpen.config.places import Places
     from bullpen.config.write import set_provider_key
+    from bullpen.present.keys import kept_line
+    from bullpen.providers.key_check import check_key
 
-    settings = _settings_of(provider)
+    settings = reached(settings_here(), provider, os.environ)
     key = _asked_for(settings.name)
-    said = _tested(settings, key)
+    checked = ask_network(partial(check_key, settings, key))
+    if checked.verdict == "refused":
+        raise click.ClickException(f"{checked.message}; nothing was kept")
     set_provider_key(Places.of(os.environ).state_file, provider, "string", key)
-    click.echo(f"the key of {settings.name} is kept{said}")
-
-
-def _settings_of(provider: str) -> ProviderSettings:
-    """How the provider is reached, whether or not it has a key yet. Raises `ClickException`."""
-    from bullpen.cli.known import settings_here
-    from bullpen.config.expand import expand
-    from bullpen.config.keys import overridden
-    from bullpen.config.settings import ProviderSettings
-
-    settings = settings_here()
-    configured = settings.providers.get(provider) or settings.unlisted.get(provider)
-    if configured is not None:
-        return configured
-    known = settings.catalogue.known(provider)
-    if known is None or not known.api_key:
-        near = _near(provider, [*settings.catalogue.ids, *settings.raw.get("providers", {})])
-        raise click.ClickException(
-            f"there is no provider {provider} that takes a key{near}; describe your own in bullpen.json first"
-        )
-    url = expand(known.api_endpoint, overridden(os.environ)).value
-    return ProviderSettings(id=provider, name=known.name, type=known.type, base_url=url)
-
-
-def _near(name: str, among: list[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, among, 1, 0.4)
-    return f" (did you mean {near[0]}?)" if near else ""
+    click.echo(kept_line(settings.name, checked))
 
 
 def _asked_for(name: str) -> str:
@@ -109,32 +80,6 @@ def _asked_for(name: str) -> str:
         key = str(click.prompt(f"key of {name}", hide_input=True, err=True)).strip()
     else:
         key = sys.stdin.read(KEY_BYTES).strip()
-    if not key or any(c.isspace() or not c.isprintable() for c in key):
+    if not key:
         raise click.ClickException("that is no key: one word without spaces is wanted")
     return key
-
-
-def _tested(settings: ProviderSettings, key: str) -> str:
-    """What to add to the good news. Raises `ClickException` when the host refuses the key."""
-    import msgspec
-
-    from bullpen.cli.known import ask_network
-    from bullpen.config.expand import is_reference
-    from bullpen.errors import ProviderError
-    from bullpen.providers import discover
-
-    prefix = PREFIXES.get(settings.id, "")
-    if not key.startswith(prefix):
-        raise click.ClickException(f"keys of {settings.name} begin with {prefix}; nothing was kept")
-    if settings.id in UNTESTED or is_reference(key) or not settings.base_url:
-        return ""
-    trying = msgspec.structs.replace(settings, api_key=key, token=None, key_source=None)
-    try:
-        ask_network(partial(discover.test_key, trying, limit_s=TEST_LIMIT_S))
-    except ProviderError as exc:
-        if exc.status in (401, 403):
-            raise click.ClickException(
-                f"{settings.name} refused the key ({exc.status}); nothing was kept"
-            ) from exc
-        return f", untested: {exc.details}"
-    return "; it works"

@@ -24,6 +24,7 @@ from bullpen.config.settings import ProviderSettings
 from bullpen.errors import BullpenError
 from bullpen.providers.base import Provider
 from bullpen.schema.agent import CatalogueProvider
+from bullpen.schema.api import KeyChecked
 from bullpen.server.app import build_app
 from bullpen.server.auth import load_or_create_token
 from bullpen.server.link import Limits
@@ -194,6 +195,12 @@ class _Network(Hosts):
         from bullpen.providers import credentials
 
         return await credentials.renew(settings, http)
+
+    async def check_key(self, settings: ProviderSettings, key: str) -> KeyChecked:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import key_check
+
+        return await key_check.check_key(settings, key, http)
 
     async def copilot_token(self, github_token: str) -> Token:
         http = await asyncio.to_thread(self._client)

@@ -26,6 +26,7 @@ import anyio
 import bullpen
 from bullpen.client.autostart import Starter
 from bullpen.client.http import Answer, Connection
+from bullpen.client.keys import Keys
 from bullpen.client.library import Library
 from bullpen.client.link import Link, always, was_not_sent
 from bullpen.client.locate import find_address, find_token
@@ -212,6 +213,7 @@ class Room:
         self._link = link
         self._mirror = link.mirror
         self.library = Library(link)
+        self.keys = Keys(link)
 
     # What is known
 

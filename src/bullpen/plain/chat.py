@@ -285,7 +285,7 @@ class Chat:
                     if await self._interrupt(dropped=dropped):
                         return
                 case Line(text=text):
-                    if text.strip() in {"/quit", "/exit", "/q"}:
+                    if text.strip() in {"/quit", "/exit", "/q"} and not self._commands.keys.is_asking:
                         return
                     await self._try(partial(self._take_line, text.strip(), tasks))
 
@@ -295,6 +295,10 @@ class Chat:
         again, self._interrupted_at = now - self._interrupted_at < TWICE_S, now
         if again or dropped:
             return again
+        if self._commands.keys.is_asking:
+            self._commands.keys.give_up()
+            self._view.note("no key was kept")
+            return False
         session = self._room.session(self._room.current_session)
         if session and session.is_busy:
             await self._try(self._commands.cancel)
@@ -303,6 +307,9 @@ class Chat:
         return False
 
     async def _take_line(self, text: str, tasks: TaskGroup) -> None:
+        if self._commands.keys.is_asking:
+            await self._commands.keys.take(text)
+            return
         if not text or (not self._desk.is_open and await self._commands.choose_model(text)):
             return
         if text.startswith("/") and not text.startswith("//"):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from bullpen.client.workspace import Room
 from bullpen.plain.attaching import Attaching
 from bullpen.plain.desk import Desk
+from bullpen.plain.key_commands import KeyCommands
 from bullpen.plain.queue_commands import QueueCommands
 from bullpen.plain.session_commands import SessionCommands
 from bullpen.plain.view import View
@@ -49,7 +50,8 @@ HELP = """\
   /cancel         cancel the running turn      /wake          ask a waiting model now
 
   /model [name]   this session's model         /default name  the model of new sessions
-  /effort level   how long it may think        /summarize     make room; /undo summary takes it back
+  /effort level   how long it may think        /key [name]    enter a provider's key, unseen
+  /summarize      make room; /undo summary takes it back
   /changes [N]    turns that changed files; what undoing turn N would do
   /undo [N]       undo the latest turn, or N   /redo          take the last undo back
   /pin text       keep a note in summaries     /cost          what this workspace spent
@@ -73,6 +75,7 @@ class Commands:
         self._sessions = SessionCommands(room, view, desk)
         self._queue = QueueCommands(room, view)
         self.attaching = Attaching(room, view)
+        self.keys = KeyCommands(room, view)
         self._offered: list[Choice] = []
         """Until the next line, which may be a number."""
         self._seen: list[Choice] = []
@@ -100,6 +103,7 @@ class Commands:
             **self._sessions.all,
             **self._queue.all,
             **self.attaching.all,
+            **self.keys.all,
         }
 
     async def run(self, line: str) -> None:
@@ -143,7 +147,7 @@ class Commands:
             for number, c in enumerate(self._offered, 1)
         ]
         more = len(among) - len(self._offered)
-        hint = "  others: set the provider's key (OPENAI_API_KEY …) or write it into bullpen.json"
+        hint = "  others need a key: /key lists them"
         named = (
             [f"  {more} more by name: /model provider/model ('bullpen models' lists them)"] if more else []
         )

@@ -62,7 +62,12 @@ class Terminal(Protocol):
     def line(self, text: str = "") -> None:
         """Print whole lines: what was printed before ends first."""
 
-    def set_prompt(self, prompt: str) -> None: ...
+    def ask_unseen(self, prompt: str) -> None:
+        """From now on what is typed is not shown and not remembered."""
+
+    def ask_seen(self) -> None:
+        """As before."""
+
     async def next(self) -> Input: ...
 
 
@@ -130,7 +135,10 @@ class PipeTerminal:
     def line(self, text: str = "") -> None:
         self.write(("\n" if self._is_mid_line else "") + text + "\n")
 
-    def set_prompt(self, prompt: str) -> None:
+    def ask_unseen(self, prompt: str) -> None:
+        """Nobody types here."""
+
+    def ask_seen(self) -> None:
         """Nobody types here."""
 
     @asynccontextmanager
@@ -169,7 +177,8 @@ class LineTerminal:
     def __init__(self, source: int, out: TextIO, prompt: str) -> None:
         self._source = source
         self._out = out
-        self._prompt = prompt
+        self._prompt = self._usual_prompt = prompt
+        self._is_unseen = False
         self._buffer: list[str] = []
         self._at = 0
         self._history: list[str] = []
@@ -203,11 +212,16 @@ class LineTerminal:
     def line(self, text: str = "") -> None:
         self.write(("\n" if self._column else "") + text + "\n")
 
-    def set_prompt(self, prompt: str) -> None:
-        if prompt != self._prompt:
-            self._hide()
-            self._prompt = prompt
-            self._show()
+    def ask_unseen(self, prompt: str) -> None:
+        self._ask(prompt, is_unseen=True)
+
+    def ask_seen(self) -> None:
+        self._ask(self._usual_prompt, is_unseen=False)
+
+    def _ask(self, prompt: str, *, is_unseen: bool) -> None:
+        self._hide()
+        self._prompt, self._is_unseen = prompt, is_unseen
+        self._show()
 
     def _advance(self, text: str) -> None:
         """Follow the cursor, as the terminal moves it."""
@@ -244,7 +258,7 @@ class LineTerminal:
     def _window(self) -> tuple[str, int]:
         """The part of the input line that fits on one row, and the cursor's column in it."""
         room = self.width - len_in_columns(self._prompt) - 1
-        shown = ["⏎" if c == "\n" else c for c in self._buffer]
+        shown = ["•" if self._is_unseen else "⏎" if c == "\n" else c for c in self._buffer]
         first = 0
         while len_in_columns("".join(shown[first : self._at])) > room:
             first += 1
@@ -415,7 +429,7 @@ class LineTerminal:
 
     def _recall(self, step: int) -> None:
         place = self._recalled + step
-        if 0 <= place <= len(self._history):
+        if not self._is_unseen and 0 <= place <= len(self._history):
             self._recalled = place
             self._buffer = list(self._history[place]) if place < len(self._history) else []
             self._at = len(self._buffer)
@@ -423,7 +437,7 @@ class LineTerminal:
     def _send(self) -> None:
         text = "".join(self._buffer)
         self._buffer, self._at = [], 0
-        if text.strip() and text not in self._history[-1:]:
+        if text.strip() and not self._is_unseen and text not in self._history[-1:]:
             self._history.append(text)
         self._recalled = len(self._history)
         self._put(Line(text))

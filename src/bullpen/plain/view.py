@@ -43,6 +43,16 @@ class View:
         self._transcript.broke_line()
         self._terminal.line(text)
 
+    # The input line
+
+    def ask_unseen(self, prompt: str) -> None:
+        """The next line is a secret: it is neither shown while it is typed nor remembered."""
+        self._terminal.ask_unseen(prompt)
+
+    def ask_seen(self) -> None:
+        """Lines are what they usually are."""
+        self._terminal.ask_seen()
+
     # The conversation
 
     async def enter(self, session: Session) -> None:

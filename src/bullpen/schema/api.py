@@ -270,6 +270,24 @@ class ProviderKey(Wire, frozen=True, kw_only=True):
     api_key: Any = None
 
 
+class KeyToCheck(Wire, frozen=True, kw_only=True):
+    """A key that is not kept anywhere yet."""
+
+    provider_id: str = ""
+    api_key: str = ""
+
+    def __repr__(self) -> str:
+        """Without what is secret."""
+        return f"KeyToCheck(provider_id={self.provider_id!r})"
+
+
+class KeyChecked(Wire, frozen=True, kw_only=True):
+    """What a provider's host says to a key; `unknown` when it cannot be asked, or does not answer. `message` says why."""
+
+    verdict: Literal["good", "refused", "unknown"]
+    message: str
+
+
 class RefreshOauth(Wire, frozen=True, kw_only=True):
     scope: Int64 = 0
     provider_id: str = ""

@@ -15,7 +15,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import UNSET, UnsetType
 
-from bullpen.config import discovered, keys, tokens, write
+from bullpen.config import discovered, keyless, keys, tokens, write
 from bullpen.config.catalogue import LOCAL_IDS
 from bullpen.config.discovered import Found
 from bullpen.config.keys import Token
@@ -24,13 +24,23 @@ from bullpen.config.settings import ProviderSettings, Settings
 from bullpen.errors import BadRequest, BullpenError, ProviderError
 from bullpen.providers import registry
 from bullpen.schema.agent import CatalogueProvider, SelectedModel
-from bullpen.schema.api import FavoriteModel, ImportedToken, RefreshOauth, RememberedModels
+from bullpen.schema.api import (
+    FavoriteModel,
+    ImportedToken,
+    KeyChecked,
+    KeyToCheck,
+    RefreshOauth,
+    RememberedModels,
+)
 from bullpen.system.clock import Clock
 
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 60.0
 """A host that did not answer is not asked at every change of the configuration."""
+
+MAX_KEY_CHARS = 16 * 1024
+"""Longer than the longest token that anybody hands out."""
 
 LOOK_AGAIN_S = 10.0
 """A list of the servers of this machine is good for a menu that is opened twice."""
@@ -52,6 +62,10 @@ class Hosts:
     async def renew(self, settings: ProviderSettings) -> ProviderSettings | None:
         """Newer credentials, on disk already; None when there are none to be had. Raises `ProviderError`."""
         return None
+
+    async def check_key(self, settings: ProviderSettings, key: str) -> KeyChecked:
+        """Whether the provider takes a key that is not kept yet."""
+        return KeyChecked(verdict="unknown", message="this server has no way to ask")
 
     async def copilot_token(self, github_token: str) -> Token:
         """Raises `ProviderError`."""
@@ -98,6 +112,15 @@ class Models:
 
     async def favor(self, body: FavoriteModel) -> None:
         await asyncio.to_thread(write.favor, self._places.state_file, body)
+
+    async def check_key(self, body: KeyToCheck) -> KeyChecked:
+        """Asked where the provider is reached anyway, never at an address of the caller's. Raises `BadRequest`."""
+        if not body.provider_id or len(body.provider_id) > write.MAX_KEY_CHARS:
+            raise BadRequest("provider_id is required")
+        if not body.api_key or len(body.api_key) > MAX_KEY_CHARS:
+            raise BadRequest(f"api_key is required, with at most {MAX_KEY_CHARS} characters")
+        settings = keyless.reached(self._settings(), body.provider_id, self._env)
+        return await self._hosts.check_key(settings, body.api_key)
 
     async def import_copilot(self) -> ImportedToken:
         """Take over the login of an editor's plug-in, where there is one. The token itself stays here. Raises

@@ -184,6 +184,15 @@ def use(home: Bullpen, secret: Canaries, said: dict[str, str]) -> None:
         said[f"run {wish}"] = json.dumps(done)
     call("POST", "/config/provider-key", {**keys, "provider_id": "other"})
     call("POST", "/config/provider-key", {**keys, "api_key": [secret("bad key set by a client")]})
+    # Asked about and not kept: at a host that answers, at one that does not, nowhere, and in forms that are no key.
+    for provider in ("soak", "env", "password", "nobody"):
+        call("POST", "/config/check-key", {"provider_id": provider, "api_key": secret(f"checked {provider}")})
+    for key in (
+        [secret("checked list")],
+        f"two {secret('checked words')}",
+        f"$({secret('checked command')})",
+    ):
+        call("POST", "/config/check-key", {"provider_id": "soak", "api_key": key})
     call(
         "POST",
         "/config/set",

@@ -11,6 +11,8 @@ from bullpen.schema.api import (
     ConfigRemove,
     ConfigSet,
     ImportedToken,
+    KeyChecked,
+    KeyToCheck,
     ProviderKey,
     RefreshOauth,
     Trust,
@@ -51,6 +53,12 @@ async def set_provider_key(workspace: Workspace, body: ProviderKey) -> None:
     """Keep a provider's key or token."""
     _check_key(body)
     await workspace.provider_key(body)
+
+
+@post("/v1/workspaces/{workspace_id}/config/check-key", access="admin")
+async def check_key(workspace: Workspace, body: KeyToCheck) -> KeyChecked:
+    """Ask a provider's host whether it takes a key. The key is not kept."""
+    return await workspace.models.check_key(body)
 
 
 @post("/v1/workspaces/{workspace_id}/config/import-copilot", access="admin")

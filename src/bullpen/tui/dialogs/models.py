@@ -173,8 +173,8 @@ class Models(Twofold):
         offer = self._offers.get(provider)
         if offer is None:
             raise BadRequest(f"{inert_line(provider)} is not in the catalogue: its key stands in the config")
-        if await enter_key(self, self._room, offer):
-            self.hint(f"the key of {inert_line(offer.name)} is kept")
+        if said := await enter_key(self, self._room, offer):
+            self.hint(said)
             self.reload()
 
 
