@@ -20,6 +20,8 @@ from bullpen.schema.api import (
     FileHit,
     ImportedToken,
     KeyChecked,
+    LoginCode,
+    LoginState,
     NewWorkspace,
     PromptAccepted,
     PromptText,
@@ -85,6 +87,7 @@ JOB = Job(
 )
 
 IMMEDIATE: dict[str, Any] = {
+    "cancel_login": None,
     "list_jobs": [JOB],
     "describe": WORKSPACE,
     "config": {"options": {}},
@@ -203,6 +206,10 @@ LATER: dict[str, Any] = {
     "config_compact": None,
     "provider_key": None,
     "import_copilot": ImportedToken(),
+    "begin_login": LoginCode(
+        user_code="A-1", verification_uri="https://github.com/login/device", expires_in=900.0
+    ),
+    "login_state": LoginState(state="waiting", message="wait"),
     "check_key": KeyChecked(verdict="good", message="it works"),
     "refresh_oauth": None,
     "give_trust": TRUST,
@@ -229,7 +236,7 @@ class FakeWorkspace:
 
     def __init__(self, calls: list[Any]) -> None:
         self.answers = IMMEDIATE | LATER
-        self.outside = self.models = self.commands = self.browsing = self
+        self.outside = self.models = self.copilot_login = self.commands = self.browsing = self
         self.upkeep = self
         self._calls = calls
 

@@ -350,6 +350,19 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         '{"verdict":"good","message":"it works"}',
         ("check_key", KeyToCheck(provider_id="p", api_key="sk")),
     ),
+    (
+        f"POST {W}/config/copilot-login",
+        None,
+        '{"user_code":"A-1","verification_uri":"https://github.com/login/device","expires_in":900.0}',
+        ("begin_login",),
+    ),
+    (
+        f"GET {W}/config/copilot-login?wait=5",
+        None,
+        '{"state":"waiting","message":"wait"}',
+        ("login_state", 5),
+    ),
+    (f"DELETE {W}/config/copilot-login", None, "", ("cancel_login",)),
     (f"POST {W}/config/import-copilot", None, '{"token":null,"success":false}', ("import_copilot",)),
     (
         f"POST {W}/config/refresh-oauth",

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.journeys.model_host import ModelHost, model_host
 from tests.journeys.server import Bullpen
 from textual.events import Key
 from textual.keys import _character_to_key
@@ -33,10 +34,17 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def bullpen() -> Iterator[Bullpen]:
+def github() -> Iterator[ModelHost]:
+    """What the server takes for GitHub when somebody logs in to Copilot."""
+    with model_host() as host:
+        yield host
+
+
+@pytest.fixture(scope="session")
+def bullpen(github: ModelHost) -> Iterator[Bullpen]:
     """One server for every test of the screen; what they do in it, they do in projects of their own."""
     with tempfile.TemporaryDirectory(prefix="bp", ignore_cleanup_errors=True) as directory:
-        server = Bullpen(Path(directory)).start()
+        server = Bullpen(Path(directory)).start(BULLPEN_COPILOT_HOST=github.url)
         with pytest.MonkeyPatch.context() as patch:
             # A terminal tells the server its environment, and with it whose settings are changed.
             for name, value in server.env.items():

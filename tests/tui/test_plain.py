@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Open, env, home, terminal
-from tests.journeys.model_host import model_host
+from tests.journeys.model_host import ModelHost, model_host
 from tests.tui.conftest import Desks
+
+from bullpen.schema.api import ConfigRemove
 
 __all__ = ("env", "home", "terminal")
 
@@ -126,3 +129,54 @@ async def test_a_key_is_typed_unseen_and_checked_in_lines(desks: Desks, terminal
     assert "sk-" not in shown
     state = home / ".local/share/bullpen/bullpen.json"
     assert json.loads(state.read_text())["providers"]["openai"]["api_key"] == "sk-good"
+
+
+async def test_a_login_to_copilot_is_shared_by_the_screen_and_by_lines(
+    desks: Desks, github: ModelHost, terminal: Open
+) -> None:
+    """Who gives up ends it for both; the next code is entered at GitHub, and both hear of it."""
+    code = {
+        "device_code": "d",
+        "user_code": "ABCD-1234",
+        "verification_uri": "https://github.com/login/device",
+    }
+    github.answers = {
+        "/login/device/code": code,
+        "/login/oauth/access_token": {"access_token": "gho_1"},
+        "/copilot_internal/v2/token": {"token": "tid_2", "expires_at": int(time.time()) + 1800},
+    }
+    project = desks.project(options={})
+    where = ("attach", str(project), "--plain", "--new", "--host", f"unix://{desks.server.socket}")
+    async with desks.sit(project, size=(80, 24)) as ana:
+        ben = terminal(*where, columns=110, rows=60)
+        await ben.until("model: script/player")
+        ben.type("/key copilot")
+        await ben.until("/login logs in")
+        ben.type("/login")
+        await ben.until("open https://github.com/login/device and enter the code ABCD-1234")
+        await ana.pilot.press("ctrl+l")
+        await ana.until_shown("Player")
+        await ana.type("copilot")
+        await ana.until_shown("▸… GitHub Copilot", "enter logs in")
+        await ana.pilot.press("enter")
+        await ana.until_shown("https://github.com/login/device", "enter the code  ABCD-1234")
+        await ana.pilot.press("escape")
+        await ben.until("the login was cancelled")
+        await ana.until_shown("▸… GitHub Copilot")
+        github.answers["/login/device/code"] = code | {"user_code": "EFGH-5678"}
+        await ana.pilot.press("enter")
+        await ana.until_shown("enter the code  EFGH-5678")
+        await ana.pilot.press("c")
+        await ana.until_shown("copied")
+        assert ana.app.clipboard == "EFGH-5678"
+        ben.type("/login")
+        await ben.until("enter the code EFGH-5678")
+        await ana.until_shown("logged in to GitHub Copilot")
+        await ben.until("logged in to GitHub Copilot; /model")
+        await ana.until_shown("GitHub Copilot  ")
+        shown = await ana.room.config()
+        assert "copilot" in shown["providers"]
+        await ana.room.call("POST", "/config/remove", ConfigRemove(scope=0, key="providers.copilot"))
+    said = f"{ben.text()} {shown} {desks.server.log}"
+    assert "gho_1" not in said
+    assert "tid_2" not in said

@@ -12,14 +12,20 @@ import click
 from bullpen.cli import completing
 
 if TYPE_CHECKING:
-    from bullpen.providers.http import ModelClient
+    from bullpen.schema.api import LoginCode
 
 KEY_BYTES = 16 * 1024
 
 
 @click.command("login", short_help="Keep a provider's key, or log in to GitHub Copilot.")
 @click.argument("provider", shell_complete=completing.providers)
-@click.option("--host", metavar="HOST", default="github.com", help="copilot: the GitHub of an enterprise.")
+@click.option(
+    "--host",
+    metavar="HOST",
+    default="github.com",
+    envvar="BULLPEN_COPILOT_HOST",
+    help="copilot: the GitHub of an enterprise (BULLPEN_COPILOT_HOST).",
+)
 def command(provider: str, host: str) -> int:
     """Ask for the key of PROVIDER, test it, and keep it in your data directory, for all workspaces.
 
@@ -42,19 +48,19 @@ def _log_in_to_copilot(host: str) -> None:
     from bullpen.cli.known import ask_network
     from bullpen.config import tokens
     from bullpen.config.places import Places
+    from bullpen.present.inert import inert_line
     from bullpen.providers import copilot_login
 
     hosts = copilot_login.Hosts.of(host)
 
-    async def work(http: ModelClient) -> None:
-        code = await copilot_login.begin(hosts, http)
-        click.echo(f"open {code.verification_uri} and enter the code {code.user_code}")
+    def show(code: LoginCode) -> None:
+        click.echo(
+            f"open {inert_line(code.verification_uri)} and enter the code {inert_line(code.user_code)}"
+        )
         click.echo("waiting for GitHub …", err=True)
-        github_token = await copilot_login.wait_for_person(hosts, code, http)
-        token = await copilot_login.log_in(github_token, hosts, http)
-        tokens.store(Places.of(os.environ).state_file, "copilot", token)
 
-    ask_network(work)
+    token = ask_network(partial(copilot_login.log_in_with_code, hosts, show=show))
+    tokens.store(Places.of(os.environ).state_file, "copilot", token)
     click.echo("logged in to GitHub Copilot; 'bullpen models --provider copilot' lists its models")
 
 

@@ -43,6 +43,7 @@ from bullpen.system.watch import Watcher
 from bullpen.system.watchdog import Watchdog
 from bullpen.tools.base import Tool
 from bullpen.workspace.claims import DETACH_GRACE_S
+from bullpen.workspace.device_login import Show
 from bullpen.workspace.host import Host
 from bullpen.workspace.models import Hosts
 from bullpen.workspace.opening import Surroundings
@@ -102,7 +103,7 @@ async def _main(options: ServerOptions, env: Mapping[str, str], journal: Journal
         tally = Tally()
         processes = await stack.enter_async_context(Processes(tally))
         stop = asyncio.Event()
-        network = _Network()
+        network = _Network(env)
         host = Host(
             surroundings=Surroundings(
                 clock=SystemClock(),
@@ -164,8 +165,9 @@ def _bind_one(address: UnixAddress | TcpAddress, *, is_default: bool) -> socket.
 class _Network(Hosts):
     """Makes providers when a turn first needs one, and asks hosts for their models; the HTTP client behind both is shared."""
 
-    def __init__(self) -> None:
+    def __init__(self, env: Mapping[str, str]) -> None:
         self._http: ModelClient | None = None
+        self._copilot_host = env.get("BULLPEN_COPILOT_HOST") or "github.com"
 
     def make(self, settings: ProviderSettings) -> Provider:
         from bullpen.providers import registry
@@ -207,6 +209,12 @@ class _Network(Hosts):
         from bullpen.providers import copilot_login
 
         return await copilot_login.log_in(github_token, copilot_login.Hosts.of(), http)
+
+    async def log_in_to_copilot(self, show: Show) -> Token:
+        http = await asyncio.to_thread(self._client)
+        from bullpen.providers import copilot_login
+
+        return await copilot_login.log_in_with_code(copilot_login.Hosts.of(self._copilot_host), http, show)
 
     def _client(self) -> ModelClient:
         """Importing what it needs takes a while, so not on the loop."""

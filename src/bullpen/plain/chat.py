@@ -313,7 +313,10 @@ class Chat:
         if not text or (not self._desk.is_open and await self._commands.choose_model(text)):
             return
         if text.startswith("/") and not text.startswith("//"):
-            await self._commands.run(text)
+            if self._commands.takes_long(text):
+                tasks.start_soon(self._try, lambda: self._commands.run(text))
+            else:
+                await self._commands.run(text)
         elif text.startswith("!"):
             tasks.start_soon(self._try, lambda: self._commands.shell(text[1:].strip()))
         elif not await self._desk.answer(text):

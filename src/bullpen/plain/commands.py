@@ -51,7 +51,7 @@ HELP = """\
 
   /model [name]   this session's model         /default name  the model of new sessions
   /effort level   how long it may think        /key [name]    enter a provider's key, unseen
-  /summarize      make room; /undo summary takes it back
+  /login          log in to GitHub Copilot     /summarize     make room; /undo summary takes it back
   /changes [N]    turns that changed files; what undoing turn N would do
   /undo [N]       undo the latest turn, or N   /redo          take the last undo back
   /pin text       keep a note in summaries     /cost          what this workspace spent
@@ -121,6 +121,10 @@ class Commands:
             return
         self._view.expect(prepared.text)
         await self._room.prompt(prepared.text, attachments=prepared.attachments)
+
+    def takes_long(self, line: str) -> bool:
+        """Whether a line that begins with a slash waits for a person elsewhere, so that other lines must not wait for it."""
+        return line.partition(" ")[0] == "/login"
 
     async def cancel(self) -> None:
         """Cancel the running turn and what waits behind it."""

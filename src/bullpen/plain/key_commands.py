@@ -1,4 +1,5 @@
-"""Slash commands about providers' keys: the next line is the key, typed unseen, asked about and kept by the server."""
+"""Slash commands about providers' keys: the next line is the key, typed unseen, asked about and kept by the server. And the login
+to GitHub Copilot, which a person ends at GitHub."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from bullpen.client.workspace import Room
 from bullpen.errors import BadRequest
 from bullpen.plain.view import View
 from bullpen.present.inert import inert_line
-from bullpen.present.keys import kept_line
+from bullpen.present.keys import kept_line, logs_in
 from bullpen.schema.agent import CatalogueProvider
 from bullpen.schema.api import KeyChecked
 
@@ -24,7 +25,7 @@ class KeyCommands:
         self._view = view
         self._offer: CatalogueProvider | None = None
         self._refused: tuple[str, KeyChecked] | None = None
-        self.all: dict[str, Callable[[str], Awaitable[None]]] = {"key": self._key}
+        self.all: dict[str, Callable[[str], Awaitable[None]]] = {"key": self._key, "login": self._log_in}
 
     @property
     def is_asking(self) -> bool:
@@ -32,6 +33,8 @@ class KeyCommands:
 
     async def _key(self, provider: str) -> None:
         offers = {offer.id: offer for offer in await self._room.providers()}
+        if provider in offers and logs_in(offers[provider]):
+            raise BadRequest("GitHub Copilot takes no key: /login logs in")
         if provider in offers:
             self._ask(offers[provider])
             return
@@ -78,3 +81,16 @@ class KeyCommands:
         """Ask no more; what was typed is forgotten."""
         self._offer = self._refused = None
         self._view.ask_seen()
+
+    async def _log_in(self, word: str) -> None:
+        """Until it has ended, so not while keys wait."""
+        if word == "cancel":
+            await self._room.keys.cancel_login()
+            return
+        code = await self._room.keys.begin_login()
+        self._view.note(
+            f"open {inert_line(code.verification_uri)} and enter the code {inert_line(code.user_code)} (/login cancel gives up)"
+        )
+        ended = await self._room.keys.login_end()
+        done = "logged in to GitHub Copilot; /model lists what can be chosen"
+        self._view.note(done if ended.state == "done" else inert_line(ended.message))

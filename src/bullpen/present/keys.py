@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from bullpen.present.inert import inert_line
+from bullpen.schema.agent import CatalogueProvider
 from bullpen.schema.api import KeyChecked
+
+
+def logs_in(offer: CatalogueProvider) -> bool:
+    """Whether a person logs in to the provider with a code, instead of giving a key."""
+    return offer.type == "copilot"
 
 
 def kept_line(name: str, checked: KeyChecked) -> str:

@@ -19,6 +19,7 @@ from bullpen.errors import ProviderError
 from bullpen.providers import refusals
 from bullpen.providers.copilot import EDITOR, no_subscription
 from bullpen.providers.credentials import Now, ask, log_in_again, unwell
+from bullpen.schema.api import LoginCode
 
 CLIENT_ID = "Iv1.b507a08c87ecfe98"
 """The public id of the editor's plug-in: GitHub gives Copilot tokens to it alone."""
@@ -56,6 +57,19 @@ class Hosts(msgspec.Struct, frozen=True):
     @property
     def token_url(self) -> str:
         return f"{self.api}/copilot_internal/v2/token"
+
+
+async def log_in_with_code(
+    hosts: Hosts, http: httpx2.AsyncClient, show: Callable[[LoginCode], None]
+) -> Token:
+    """The whole way: `show` is handed what the person has to do, then they are waited for. Raises `ProviderError`."""
+    code = await begin(hosts, http)
+    show(
+        LoginCode(
+            user_code=code.user_code, verification_uri=code.verification_uri, expires_in=code.expires_in
+        )
+    )
+    return await log_in(await wait_for_person(hosts, code, http), hosts, http)
 
 
 async def begin(hosts: Hosts, http: httpx2.AsyncClient) -> DeviceCode:
@@ -104,7 +118,7 @@ async def wait_for_person(
                 break
             case error:
                 raise ProviderError(f"GitHub does not let us log in ({error or status})", status=status)
-    raise ProviderError("nobody entered the code in time; run 'bullpen login copilot' again")
+    raise ProviderError("nobody entered the code in time; log in again for another one")
 
 
 async def log_in(github_token: str, hosts: Hosts, http: httpx2.AsyncClient, now: Now = time.time) -> Token:

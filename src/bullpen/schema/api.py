@@ -288,6 +288,21 @@ class KeyChecked(Wire, frozen=True, kw_only=True):
     message: str
 
 
+class LoginCode(Wire, frozen=True, kw_only=True):
+    """What a person has to do: enter `user_code` at `verification_uri`, within so many seconds."""
+
+    user_code: str
+    verification_uri: str
+    expires_in: float
+
+
+class LoginState(Wire, frozen=True, kw_only=True):
+    """How far a login is that a person ends elsewhere."""
+
+    state: Literal["waiting", "done", "failed", "cancelled"]
+    message: str
+
+
 class RefreshOauth(Wire, frozen=True, kw_only=True):
     scope: Int64 = 0
     provider_id: str = ""

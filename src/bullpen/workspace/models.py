@@ -33,6 +33,7 @@ from bullpen.schema.api import (
     RememberedModels,
 )
 from bullpen.system.clock import Clock
+from bullpen.workspace.device_login import DeviceLogin, Show
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,10 @@ class Hosts:
         """Raises `ProviderError`."""
         raise ProviderError("this server has no way to GitHub")
 
+    async def log_in_to_copilot(self, show: Show) -> Token:
+        """Raises `ProviderError`."""
+        raise ProviderError("this server has no way to GitHub")
+
 
 class Models:
     def __init__(
@@ -91,6 +96,7 @@ class Models:
         self._clock = clock
         self._tasks = tasks
         self._changed = changed
+        self.copilot_login = DeviceLogin(hosts.log_in_to_copilot, self._keep_copilot, tasks)
         self._asked: dict[tuple[str, str], float] = {}
         self._local: tuple[float, list[CatalogueProvider]] | None = None
 
@@ -128,10 +134,12 @@ class Models:
         found = await asyncio.to_thread(tokens.of_editor, self._places.home)
         if not found:
             return ImportedToken(token=None, success=False)
-        token = await self._hosts.copilot_token(found)
+        await self._keep_copilot(await self._hosts.copilot_token(found))
+        return ImportedToken(token=None, success=True)
+
+    async def _keep_copilot(self, token: Token) -> None:
         await asyncio.to_thread(tokens.store, self._places.state_file, "copilot", token)
         await self._changed()
-        return ImportedToken(token=None, success=True)
 
     async def refresh_oauth(self, body: RefreshOauth) -> None:
         """Raises `BadRequest` when there is no login, `ProviderError` when it is over."""

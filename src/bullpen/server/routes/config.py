@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from bullpen.errors import BadRequest
 from bullpen.schema.api import (
@@ -13,6 +15,8 @@ from bullpen.schema.api import (
     ImportedToken,
     KeyChecked,
     KeyToCheck,
+    LoginCode,
+    LoginState,
     ProviderKey,
     RefreshOauth,
     Trust,
@@ -22,6 +26,9 @@ from bullpen.server.routing import delete, get, post
 
 if TYPE_CHECKING:
     from bullpen.workspace.workspace import Workspace
+
+Wait = Annotated[int, Meta(ge=0, le=30)]
+"""Seconds."""
 
 
 @post("/v1/workspaces/{workspace_id}/config/set", access="admin")
@@ -65,6 +72,24 @@ async def check_key(workspace: Workspace, body: KeyToCheck) -> KeyChecked:
 async def import_copilot(workspace: Workspace) -> ImportedToken:
     """Take over the token of another program, where there is one."""
     return await workspace.models.import_copilot()
+
+
+@post("/v1/workspaces/{workspace_id}/config/copilot-login", access="admin")
+async def begin_copilot_login(workspace: Workspace) -> LoginCode:
+    """Begin a login to GitHub Copilot, or join the one under way: a person has to enter the code at the address."""
+    return await workspace.models.copilot_login.begin_login()
+
+
+@get("/v1/workspaces/{workspace_id}/config/copilot-login", access="admin")
+async def show_copilot_login(workspace: Workspace, wait: Wait = 0) -> LoginState:
+    """Show how far the login is. With `wait` the answer comes when it has ended, at the latest after so many seconds."""
+    return await workspace.models.copilot_login.login_state(wait)
+
+
+@delete("/v1/workspaces/{workspace_id}/config/copilot-login", access="admin")
+async def cancel_copilot_login(workspace: Workspace) -> None:
+    """End the login that is under way, if one is."""
+    workspace.models.copilot_login.cancel_login()
 
 
 @post("/v1/workspaces/{workspace_id}/config/refresh-oauth", access="admin")

@@ -10,9 +10,11 @@ from textual.binding import Binding, BindingType
 from bullpen.errors import BadRequest
 from bullpen.present.choosing import Choice, choices
 from bullpen.present.inert import inert_line
+from bullpen.present.keys import logs_in
 from bullpen.schema.agent import CatalogueProvider, Model, SelectedModel
 from bullpen.schema.api import AgentInit, ConfigModel, FavoriteModel
 from bullpen.schema.choices import ChoicesChange
+from bullpen.tui.dialogs.device_login import DeviceLogin
 from bullpen.tui.dialogs.keys import enter_key
 from bullpen.tui.dialogs.picker import Choices, Twofold
 from bullpen.tui.dialogs.rows import Option
@@ -173,13 +175,17 @@ class Models(Twofold):
         offer = self._offers.get(provider)
         if offer is None:
             raise BadRequest(f"{inert_line(provider)} is not in the catalogue: its key stands in the config")
-        if said := await enter_key(self, self._room, offer):
+        if logs_in(offer):
+            said = await self.also(DeviceLogin(self._room))
+        else:
+            said = await enter_key(self, self._room, offer)
+        if said:
             self.hint(said)
             self.reload()
 
 
 def _lacking(offer: CatalogueProvider) -> Option:
-    why = offer.missing or "needs a key"
+    why = "enter logs in" if logs_in(offer) else offer.missing or "needs a key"
     return Option(
         f"key:{offer.id}",
         f"{inert_line(offer.name)}  {len(offer.models)} models",
