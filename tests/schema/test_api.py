@@ -122,6 +122,15 @@ ANSWERS: list[tuple[Wire, str]] = [
         api.Trust(trusted=False),
         '{"trusted":false,"by_server":false,"fingerprint":"","settings":[],"effects":[]}',
     ),
+    (
+        api.KeyChecked(verdict="refused", message="OpenAI refused the key (401)"),
+        '{"verdict":"refused","message":"OpenAI refused the key (401)"}',
+    ),
+    (
+        api.LoginCode(user_code="A-1", verification_uri="https://github.com/login/device", expires_in=900.0),
+        '{"user_code":"A-1","verification_uri":"https://github.com/login/device","expires_in":900.0}',
+    ),
+    (api.LoginState(state="done", message="logged in"), '{"state":"done","message":"logged in"}'),
     (api.ErrorBody(message="workspace not found"), '{"message":"workspace not found"}'),
     (api.ErrorBody(message="m", code="c"), '{"message":"m","code":"c"}'),
 ]

@@ -191,7 +191,7 @@ CALLS: list[tuple[str, Any, str, Any]] = [
         '{"session_id":"s1"}',
         ("change_choices", "s1", ChoicesChange(large=None)),
     ),
-    (f"DELETE {S}", None, "", ("delete_session", "s1")),
+    (f"DELETE {S}", None, "", ("delete_session", "s1", "")),
     (f"GET {S}/messages", None, "[]", ("messages", "s1", {"limit": 0, "before": ""})),
     (
         f"GET {S}/messages?limit=5&before=m1",

@@ -1,9 +1,13 @@
 """Sitting down: the first screen, a prompt, an answer, and leaving."""
 
 import pytest
+from tests.cli.conftest import Open, env, home, terminal
 from tests.tui.conftest import Desks
 
+from bullpen.client.workspace import attach
 from bullpen.tui.tabs import Tabs
+
+__all__ = ("env", "home", "terminal")
 
 pytestmark = pytest.mark.anyio
 
@@ -29,3 +33,36 @@ async def test_sessions_stand_in_tabs_that_are_stepped_clicked_and_closed(desks:
         await ana.until(lambda: "2  Two" not in ana.screen, "the tab to be gone")
         assert ana.chat.session
         assert ana.chat.session.title == "One"
+
+
+async def test_a_session_that_somebody_deletes_leaves_its_tab(desks: Desks, terminal: Open) -> None:
+    """On the screen and in lines; who did it is said, and how it is had back."""
+    project = desks.project()
+    host = f"unix://{desks.server.socket}"
+    async with desks.sit(project, size=(100, 24)) as ana, attach(project, host=host, name="ben") as ben:
+        for title in ("One", "Two", "Three"):
+            await ana.chat.open_new(title)
+        one, two, three = (
+            next(s.id for s in ana.room.sessions if s.title == t) for t in ("One", "Two", "Three")
+        )
+        await ana.until_shown("1  One", "2  Two", "3  Three")
+        cat = terminal("attach", str(project), "--plain", "--session", one, "--host", host, columns=120)
+        await cat.until("— session “One”")
+        await ana.type("half a thought")
+        await ben.delete_session(three)
+        await ana.until_shown("“Three” was deleted by ben: /trash has it back")
+        assert ana.room.current_session == two
+        assert "half a thought" not in ana.screen
+        await ben.delete_session(one)
+        await ana.until_shown("“One” was deleted by ben")
+        assert ana.room.current_session == two
+        await cat.until("“One” was deleted by ben (/trash and /restore have it back)")
+        await ana.room.delete_session(two)
+        await ana.until_shown("“Two” was deleted: /trash has it back")
+        await ana.until(lambda: not ana.room.current_session and not ana.chat.session, "the empty page")
+        await ben.library.restore(three)
+        await ana.until(lambda: ana.room.session(three), "the session")
+        await ana.chat.open(three)
+        await ana.until_shown("half a thought")
+        cat.type("/quit")
+        await cat.until("[status 0]")

@@ -97,20 +97,24 @@ async def accept_summary(tx: Tx, workspace: str, session: str) -> int:
     return (await prompts.accept(tx, workspace, row))[0]
 
 
-async def delete_session(tx: Tx, workspace: str, session: str, *, for_good: bool = False) -> Cancelled:
+async def delete_session(
+    tx: Tx, workspace: str, session: str, *, for_good: bool = False, by: str = ""
+) -> Cancelled:
     """Stop what runs in the session, then throw it away with those of its sub-agents: into the trash, or for good.
 
     A sub-agent's alone is gone for good: it may be in the middle of something, and the trash keeps whole conversations.
     """
     is_part = bool((await sessions.get(tx, workspace, session)).parent_session_id)
-    return await _delete(tx, workspace, session, for_good=for_good or is_part, is_top=True)
+    return await _delete(tx, workspace, session, for_good=for_good or is_part, is_top=True, by=by)
 
 
-async def _delete(tx: Tx, workspace: str, session: str, *, for_good: bool, is_top: bool) -> Cancelled:
+async def _delete(
+    tx: Tx, workspace: str, session: str, *, for_good: bool, is_top: bool, by: str
+) -> Cancelled:
     await sessions.get(tx, workspace, session)
     cancelled = await cancel(tx, workspace, session)
     for child in await sessions.children(tx, workspace, session):
-        below = await _delete(tx, workspace, child, for_good=for_good, is_top=False)
+        below = await _delete(tx, workspace, child, for_good=for_good, is_top=False, by=by)
         cancelled = Cancelled(
             cancelled.ended + below.ended,
             cancelled.dropped + below.dropped,
@@ -121,11 +125,11 @@ async def _delete(tx: Tx, workspace: str, session: str, *, for_good: bool, is_to
     if for_good:
         await trash.forget_rows(tx, workspace, session)
         await prompts.forget_session(tx, workspace, session)
-        await sessions.delete(tx, workspace, session)
+        await sessions.delete(tx, workspace, session, by)
     else:
         gone = await sessions.get(tx, workspace, session)
         await trash.throw_away(tx, workspace, session, is_top=is_top)
-        await sessions.disappear(tx, workspace, gone)
+        await sessions.disappear(tx, workspace, gone, by)
     return cancelled._replace(deleted=(*cancelled.deleted, session))
 
 

@@ -149,7 +149,7 @@ class Runner:
         hit("cancel-done")
         return cancelled
 
-    async def delete_session(self, session: str) -> None:
+    async def delete_session(self, session: str, by: str = "") -> None:
         """Throw it away. Where there is no room to keep it, it goes for good: that is what makes room."""
         workspace = self._services.workspace
 
@@ -161,11 +161,11 @@ class Runner:
 
         try:
             await self._services.store.write(
-                lambda tx: queue.delete_session(tx, workspace, session), then=over
+                lambda tx: queue.delete_session(tx, workspace, session, by=by), then=over
             )
         except StoreFull:
             await self._services.store.write(
-                lambda tx: queue.delete_session(tx, workspace, session, for_good=True),
+                lambda tx: queue.delete_session(tx, workspace, session, for_good=True, by=by),
                 reserved=True,
                 then=over,
             )

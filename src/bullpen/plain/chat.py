@@ -21,7 +21,7 @@ from bullpen.plain.view import View
 from bullpen.present.describe import describe_hooks, describe_skip
 from bullpen.present.failure import one_line
 from bullpen.present.inert import clock, cut, inert_line
-from bullpen.present.sessions import find_session
+from bullpen.present.sessions import deleted_line, find_session
 from bullpen.schema.agent import McpInfo
 from bullpen.schema.api import Skip
 from bullpen.schema.asks import (
@@ -270,7 +270,9 @@ class Chat:
             # Somebody else began while nobody here had: that is what we came for.
             await self._view.enter(session)
         elif event.action == "deleted" and session.id == self._room.current_session:
-            self._view.note("this session was deleted; the next prompt starts a new one")
+            self._view.note(
+                f"{deleted_line(self._room, session)} (/trash and /restore have it back); the next prompt starts a new one"
+            )
             await self._room.open("")
 
     # What is typed

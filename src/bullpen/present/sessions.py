@@ -1,4 +1,4 @@
-"""Finding the session a person means."""
+"""Finding the session a person means, and saying that one is gone."""
 
 from __future__ import annotations
 
@@ -25,3 +25,10 @@ def find_session(room: Room, wanted: str) -> Session:
     recent = ", ".join(f"{s.id[:8]} “{inert_line(s.title)}”" for s in room.sessions[:5])
     there = f"; there are {recent}" if recent else "; there are none yet"
     raise BadRequest(f"no session {inert_line(wanted)} in this workspace{there}")
+
+
+def deleted_line(room: Room, session: Session) -> str:
+    """That it was deleted, and by whom if it was somebody else."""
+    is_mine = session.deleted_by in {"", room.name, room.client_id}
+    who = "" if is_mine else f" by {inert_line(session.deleted_by)}"
+    return f"“{inert_line(session.title) or 'untitled'}” was deleted{who}"

@@ -19,6 +19,8 @@ class Todo(Wire, frozen=True, kw_only=True):
 
 
 class Session(Wire, frozen=True, kw_only=True):
+    """`deleted_by` is said once, by the event that tells of its end."""
+
     id: str
     parent_session_id: str
     title: str
@@ -32,6 +34,7 @@ class Session(Wire, frozen=True, kw_only=True):
     updated_at: Int64
     is_busy: bool
     attached_clients: Int64
+    deleted_by: str = ""
 
 
 class Pin(Wire, frozen=True, kw_only=True):

@@ -203,15 +203,16 @@ async def count_message(tx: Tx, workspace: str, session_id: str) -> None:
     )
 
 
-async def delete(tx: Tx, workspace: str, session_id: str) -> None:
+async def delete(tx: Tx, workspace: str, session_id: str, by: str = "") -> None:
     session = await get(tx, workspace, session_id)
     await tx.run("DELETE FROM sessions WHERE workspace = $1 AND id = $2", workspace, session_id)
-    await disappear(tx, workspace, session)
+    await disappear(tx, workspace, session, by)
 
 
-async def disappear(tx: Tx, workspace: str, session: Session) -> None:
-    """Log that the session is gone."""
-    await log.append(tx, workspace, session, "deleted", key=session.id)
+async def disappear(tx: Tx, workspace: str, session: Session, by: str = "") -> None:
+    """Log that the session is gone, and by whom."""
+    gone = msgspec.structs.replace(session, deleted_by=by)
+    await log.append(tx, workspace, gone, "deleted", key=session.id)
 
 
 async def children(tx: Tx, workspace: str, session_id: str) -> list[str]:

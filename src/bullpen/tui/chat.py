@@ -22,7 +22,7 @@ from bullpen.client.updates import LinkChanged, Update, Updates
 from bullpen.errors import AgentNotReady, BullpenError
 from bullpen.present.custom import Prepared
 from bullpen.present.failure import one_line
-from bullpen.present.sessions import find_session
+from bullpen.present.sessions import deleted_line, find_session
 from bullpen.schema.asks import PermissionRequest, QuestionBatch
 from bullpen.schema.events import (
     Event,
@@ -184,13 +184,13 @@ class ChatScreen(Screen[None]):
         self.panel.attach(room)
         self.sidebar.attach(room)
         await self.attempt(self._follow_options())
+        self.transcript.attach(room)
         wanted = find_session(room, self._wish.session) if self._wish.session else None
         if wanted is None and self._wish.newest and room.sessions:
             wanted = room.sessions[0]
         if wanted is not None:
             await self.open(wanted.id)
         else:
-            self.transcript.attach(room)
             self.editor.enter("")
             self.look()
         _: Worker[None] = self.run_worker(self._learn)
@@ -230,8 +230,16 @@ class ChatScreen(Screen[None]):
             case RunWaiting() as waiting:
                 if (shown := self._shown(waiting.session_id)) is not None:
                     shown.waiting(None if update.action == "deleted" else waiting)
+            case Session() as session if update.action == "deleted":
+                back = "" if session.parent_session_id else ": /trash has it back"
+                self.run_worker(self._leave_deleted(session.id, deleted_line(self.room, session) + back))
+                self._take_beside(update)
             case Resync():
                 self._load()
+                for transcript in self.query(Transcript):
+                    if transcript.session_id and self.room.session(transcript.session_id) is None:
+                        told = "a session that was open here was deleted: /trash may have it"
+                        self.run_worker(self._leave_deleted(transcript.session_id, told))
             case _:
                 self._take_beside(update)
 
@@ -337,6 +345,19 @@ class ChatScreen(Screen[None]):
         if gone is not None and following:
             await self.open(following)
             await gone.remove()
+
+    async def _leave_deleted(self, session_id: str, told: str) -> None:
+        """Somebody deleted a session: its tab goes, and who looked at it is taken to the one beside it."""
+        gone = self._shown(session_id)
+        if gone is None:
+            return
+        following = self.tabs.drop(session_id)
+        if session_id == self.room.current_session:
+            # Also to the empty page, which is always there.
+            await self.attempt(self.open(following))
+        await gone.remove()
+        self.look()
+        self.notice(told, "warning")
 
     # What is done
 

@@ -45,6 +45,13 @@ class Tabs(Widget):
             self._open.remove(session_id)
         return following
 
+    def drop(self, session_id: str) -> str:
+        """Take it out, also as the last; the answer is the one to go to, or nothing."""
+        following = self.beside(session_id, -1)
+        if session_id in self._open:
+            self._open.remove(session_id)
+        return following
+
     def beside(self, session_id: str, step: int) -> str:
         """The session so many tabs further, or nothing when there is no other."""
         if session_id not in self._open or len(self._open) < 2:

@@ -358,8 +358,8 @@ class Workspace(Records):
 
     # Sessions and messages
 
-    async def delete_session(self, session_id: str) -> None:
-        await self._runner.delete_session(session_id)
+    async def delete_session(self, session_id: str, by: str = "") -> None:
+        await self._runner.delete_session(session_id, by)
         self._tasks.start_soon(self.commands.end_session, session_id)
 
     async def choices(self, session_id: str) -> SessionChoices:

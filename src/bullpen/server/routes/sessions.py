@@ -77,9 +77,9 @@ async def remove_pin(workspace: Workspace, session_id: str, pin_id: str) -> None
 
 
 @delete("/v1/workspaces/{workspace_id}/sessions/{session_id}", access="prompt")
-async def delete_session(workspace: Workspace, session_id: str) -> None:
+async def delete_session(workspace: Workspace, session_id: str, author: Author = "") -> None:
     """Delete a session with its messages and file versions."""
-    await workspace.delete_session(session_id)
+    await workspace.delete_session(session_id, author)
 
 
 @get("/v1/workspaces/{workspace_id}/sessions/{session_id}/messages", access="watch", answer=list[Message])
