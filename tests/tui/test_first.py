@@ -66,3 +66,26 @@ async def test_a_session_that_somebody_deletes_leaves_its_tab(desks: Desks, term
         await ana.until_shown("half a thought")
         cat.type("/quit")
         await cat.until("[status 0]")
+
+
+async def test_a_command_of_ones_own_is_seen_while_it_runs(desks: Desks, terminal: Open) -> None:
+    """By everybody in the session; then it stands in the conversation as a whole, once."""
+    project = desks.project()
+    host = f"unix://{desks.server.socket}"
+    async with desks.sit(project, size=(100, 24)) as ana:
+        await ana.chat.open_new("One")
+        cat = terminal("attach", str(project), "--plain", "--host", host, columns=120)
+        await cat.until("— session “One”")
+        await ana.type("!echo begun; until [ -e go ]; do sleep 0.05; done; echo over; exit 3\n")
+        await ana.until_shown("$ echo begun;", "     begun", "● runs")
+        await cat.until("echo begun;", "runs …", "│ begun")
+        (project / "go").touch()
+        await ana.until_shown("     begun\n     over", "exit 3  exit 3")
+        await ana.until(lambda: "● runs" not in ana.screen, "the end")
+        assert ana.screen.count("$ echo begun;") == 1
+        await cat.until("$ echo begun;", "\nbegun\nover")
+        await ana.type("!sleep 60\n")
+        await ana.until_shown("$ sleep 60  ● runs")
+        await ana.pilot.press("escape")
+        await ana.until_shown("$ sleep 60  exit 130")
+        await ana.until(lambda: "● runs" not in ana.screen, "the end")

@@ -169,8 +169,8 @@ class Chat:
                 self._view.show(session_id, message_id)
             case MessageDelta(session_id=session_id, message_id=message_id):
                 self._view.show(session_id, message_id)
-            case CommandOutput(session_id=session_id, text=text):
-                self._view.show_output(session_id, text)
+            case CommandOutput() as output:
+                self._view.show_output(output, is_first=update.action == "created")
             case Job() as job:
                 self._take_job(update, job)
             case Session() as session:

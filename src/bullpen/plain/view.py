@@ -11,6 +11,7 @@ from bullpen.plain.terminal import Terminal
 from bullpen.plain.transcript import Transcript
 from bullpen.present.inert import cut, inert, inert_line
 from bullpen.schema.agent import QueuedPrompt
+from bullpen.schema.jobs import CommandOutput
 from bullpen.schema.message import Message
 from bullpen.schema.session import Session
 
@@ -87,11 +88,13 @@ class View:
         elif self._is_child(session_id):
             self._show_child(message)
 
-    def show_output(self, session_id: str, text: str) -> None:
-        """The last lines of what a running command has just printed."""
-        if session_id != self._room.current_session:
+    def show_output(self, output: CommandOutput, *, is_first: bool) -> None:
+        """The last lines of what a running command has just printed; of a person's own, first that it runs."""
+        if output.session_id != self._room.current_session:
             return
-        lines = [line for line in inert(text).split("\n") if line.strip()]
+        if output.command and is_first:
+            self.note(f"{cut(inert_line(output.command), self._terminal.width - 10)} runs …")
+        lines = [line for line in inert(output.text).split("\n") if line.strip()]
         for line in lines[-OUTPUT_LINES:]:
             self.block(cut(f"  │ {line}", self._terminal.width))
 

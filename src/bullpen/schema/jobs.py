@@ -35,12 +35,16 @@ class JobOutput(Wire, frozen=True, kw_only=True, omit_defaults=False):
 
 class CommandOutput(Wire, frozen=True, kw_only=True):
     """What a command in the foreground has printed since the last of these; `offset` counts bytes. Of much at once only the
-    end is shown, so an offset may be later than expected. The whole comes with the call's result."""
+    end is shown, so an offset may be later than expected. The whole comes with the call's result.
+
+    With a `command` it is a person's own, which has no call: `tool_call_id` tells it from others, and `deleted` says that it has
+    ended and stands in the conversation."""
 
     session_id: str
     tool_call_id: str
     offset: int
     text: str
+    command: str = ""
 
 
 class SandboxState(Wire, frozen=True, kw_only=True, omit_defaults=False):

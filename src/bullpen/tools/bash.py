@@ -11,7 +11,9 @@ import anyio
 from msgspec import Meta, Struct
 
 from bullpen.errors import ToolFailed
+from bullpen.system.following import follow
 from bullpen.system.shell_safety import is_known_read
+from bullpen.system.spool import Piece
 from bullpen.tools.base import Job, Outcome, Reach, ToolContext, tool
 from bullpen.tools.excerpt import report_of
 
@@ -20,10 +22,6 @@ INSTANT_S = 1.0
 
 DEFAULT_PATIENCE_S = 60
 MAX_PATIENCE_S = 600
-
-SHOW_EVERY_S = 0.2
-SHOWN_BYTES = 8 * 1024
-"""How often, and how much of it at most, clients are shown what a command prints while it runs."""
 
 NO_OUTPUT = "no output"
 
@@ -106,7 +104,7 @@ async def _wait(job: Job, params: BashParams, ctx: ToolContext) -> bool:
     if params.run_in_background:
         ctx.jobs.keep(job)
     with anyio.move_on_after(patience_s if patience_s > 0 else DEFAULT_PATIENCE_S):
-        await _follow(job, ctx)
+        await follow(job, lambda piece: _show(piece, ctx))
     if job.done:
         ctx.jobs.forget(job.id)
         return False
@@ -116,18 +114,10 @@ async def _wait(job: Job, params: BashParams, ctx: ToolContext) -> bool:
     return True
 
 
-async def _follow(job: Job, ctx: ToolContext) -> None:
-    """Until the command has ended; meanwhile everybody sees what it prints."""
-    shown = 0
-    while True:
-        with anyio.move_on_after(SHOW_EVERY_S):
-            await job.wait()
-        if job.done:
-            return
-        piece = job.tape.read(max(shown, job.tape.total - SHOWN_BYTES), SHOWN_BYTES)
-        shown = piece.next_offset
-        if piece.text:
-            ctx.show_output(piece.offset, piece.text)
+def _show(piece: Piece, ctx: ToolContext) -> None:
+    """Let everybody see what the command has just printed."""
+    if piece.text:
+        ctx.show_output(piece.offset, piece.text)
 
 
 def _outcome(job: Job, params: BashParams, started_at: float, *, is_background: bool) -> Outcome:

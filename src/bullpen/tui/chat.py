@@ -226,7 +226,7 @@ class ChatScreen(Screen[None]):
                     sender.child_changed(session_id)
             case CommandOutput() as output:
                 if (shown := self._shown(output.session_id)) is not None:
-                    shown.output(output)
+                    shown.output(output, is_over=update.action == "deleted")
             case RunWaiting() as waiting:
                 if (shown := self._shown(waiting.session_id)) is not None:
                     shown.waiting(None if update.action == "deleted" else waiting)

@@ -212,7 +212,7 @@ class Workspace(Records):
             running=self._jobs.running,
         )
         self._undoing = Undoing(self._tracking, store, opening.id, opening.root, tasks)
-        self._shell = Shell(store, opening.id, opening.root, self._jobs, tasks)
+        self._shell = Shell(store, opening.id, opening.root, self._jobs, announce=self._announce, tasks=tasks)
         self._choices = Choices(store, opening.id)
         self.library = Library(
             store,

@@ -94,6 +94,8 @@ def is_live(item: Item, scene: Scene) -> bool:
             return state_of(item, scene.asking) in LIVE
         case Thought(is_open=is_open):
             return is_open
+        case Shell(is_running=is_running):
+            return is_running
         case Waiting():
             return True
         case _:
@@ -311,12 +313,17 @@ def _shell(item: Shell, scene: Scene) -> list[Strip]:
     palette = scene.palette
     is_folded = item.key not in scene.unfolded
     code = f"  exit {item.exit_code}" if item.exit_code else ""
+    runs = f"  {scene.spinner} runs" if item.is_running else ""
     rows = _rows(
-        [(item.command, palette.strong), (code, palette.bad)], scene, first="$ ", rest=GAP, style=palette.own
+        [(item.command, palette.strong), (code, palette.bad), (runs, palette.faint)],
+        scene,
+        first="$ ",
+        rest=GAP,
+        style=palette.own,
     )
     if item.output.strip():
         limit = bodies.FOLDED_ROWS if is_folded else None
-        drawn = bodies.output(item.output, scene.width - 4, palette, limit=limit)
+        drawn = bodies.output(item.output, scene.width - 4, palette, limit=limit, from_end=item.is_running)
         rows += [_behind("    ", palette.text, row, scene) for row in drawn.strips]
         rows += _hint(drawn.hidden, scene, is_folded=is_folded)
     return rows

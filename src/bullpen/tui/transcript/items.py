@@ -111,6 +111,8 @@ class Shell(Item):
     command: str
     output: str
     exit_code: int
+    is_running: bool = False
+    """Then its output is the end of what it has printed so far."""
 
     @property
     def text(self) -> str:
@@ -209,8 +211,22 @@ class Book:
             return Change(len(self.items), 0, 0)
         change = self._put(message_id, [])
         for known in (self._messages, self._starts, self._counts):
-            known.pop(message_id)
+            known.pop(message_id, None)
         return change
+
+    def take_running(self, key: str, command: str, output: str) -> Change:
+        """A person's own command runs and has printed this; it has no message yet. `drop` takes it out again."""
+        if key not in self._starts:
+            self._starts[key], self._counts[key] = len(self.items), 0
+        item = Shell(
+            key=f"{key}/shell",
+            message_id=key,
+            command=command,
+            output=output,
+            exit_code=0,
+            is_running=True,
+        )
+        return self._put(key, [item])
 
     def find_call(self, call_id: str) -> int | None:
         """Where the item of a call stands."""

@@ -23,11 +23,12 @@ from bullpen.tui import keymap
 from bullpen.tui.preferences import Preferences
 from bullpen.tui.transcript.column import Place
 from bullpen.tui.transcript.copying import copied
-from bullpen.tui.transcript.items import Book, Call, Ending, Item, Note, Prompt
+from bullpen.tui.transcript.items import Book, Call, Ending, Item, Note, Prompt, Shell
 from bullpen.tui.transcript.keys import KEYS
 from bullpen.tui.transcript.lines import NOWHERE, Lines
 from bullpen.tui.transcript.palette import UNPAINTED
 from bullpen.tui.transcript.refusal import Refusal
+from bullpen.tui.transcript.running import Running
 from bullpen.tui.transcript.scene import Scene, Spent
 from bullpen.tui.transcript.search import FindBar, Match, matches, row_of
 from bullpen.tui.transcript.tools import SENDS
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from bullpen.client.workspace import Room
 
 FRAME_S = 1 / 15
-PRINTED = 20_000
-"""So much of what a running command prints is kept; all of it comes with its result."""
 
 
 class Transcript(Widget):
@@ -82,7 +81,7 @@ class Transcript(Widget):
         """The messages to look at, in the order in which they moved: new ones stand below each other in it."""
         self._frame: Timer | None = None
         self._painted_at = 0.0
-        self._printed: dict[str, str] = {}
+        self._commands = Running()
         self._heard: dict[str, float] = {}
         self._spent: dict[str, Spent] = {}
         self._spent_before: float | None = None
@@ -106,13 +105,14 @@ class Transcript(Widget):
         self._room = room
         scene = self._scene
         scene.me, scene.session, scene.messages = room.name, room.session, room.messages
-        scene.printed, scene.moved_at, scene.spent = self._printed, self._heard, self._spent
+        scene.printed, scene.moved_at, scene.spent = self._commands.printed, self._heard, self._spent
         self.load()
 
     def load(self) -> None:
         """Look at everything anew: the messages may be others."""
         if self._room is None:
             return
+        self._commands.forget_own()
         self._book.load(self._room.messages(self.session_id))
         self._scene.texts.clear()
         self._scene.now = time.time()
@@ -131,11 +131,16 @@ class Transcript(Widget):
         if self._room is not None and self._room.message(self.session_id, message_id):
             self._stale(call_id)
 
-    def output(self, output: CommandOutput) -> None:
-        """A running command has printed something."""
-        so_far = self._printed.get(output.tool_call_id, "") + output.text
-        self._printed[output.tool_call_id] = so_far[-PRINTED:]
-        self._stale(output.tool_call_id)
+    def output(self, output: CommandOutput, *, is_over: bool = False) -> None:
+        """A running command has printed something, or a person's own has ended."""
+        if is_over:
+            self._commands.end(output.tool_call_id)
+        else:
+            self._commands.take(output)
+        if output.command:
+            self.changed(output.tool_call_id)
+        else:
+            self._stale(output.tool_call_id)
 
     def waiting(self, waiting: RunWaiting | None) -> None:
         """The model's host refused, and the turn waits; or it goes on."""
@@ -172,6 +177,10 @@ class Transcript(Widget):
 
     def _take(self, message_id: str) -> None:
         assert self._room is not None
+        if (command := self._commands.command(message_id)) is not None:
+            printed = self._commands.printed[message_id]
+            self._lines.take(self._book.take_running(message_id, command, printed))
+            return
         message = self._room.message(self.session_id, message_id)
         if message is None:
             self._lines.take(self._book.drop(message_id))
@@ -180,7 +189,9 @@ class Transcript(Widget):
         self._lines.take(change)
         for item in self._book.items[change.start : change.start + change.added]:
             if isinstance(item, Call) and item.result is not None:
-                self._printed.pop(item.call.id, None)
+                self._commands.end(item.call.id)
+            elif isinstance(item, Shell) and (key := self._commands.end_own(item.command)):
+                self.changed(key)
             self._count(item)
 
     def _count(self, item: Item) -> None:
