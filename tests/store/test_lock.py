@@ -32,6 +32,19 @@ def test_a_dead_owner_is_replaced(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_a_released_lock_is_free_also_while_a_child_has_a_copy_of_it(tmp_path: Path) -> None:
+    """As one has between being forked and running its own program."""
+    lock = DataLock(tmp_path)
+    opened = Path("/proc/self/fd")
+    held = [int(fd.name) for fd in opened.iterdir() if fd.resolve() == (tmp_path / LOCK_NAME).resolve()]
+    copies = [os.dup(fd) for fd in held]
+    lock.release()
+    DataLock(tmp_path).release()
+    for copy in copies:
+        os.close(copy)
+    assert len(copies) == 1
+
+
 def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("precious")
     (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")

@@ -39,7 +39,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of the config file, or of run --json.",
     "session": "List, read, search, fork, move and delete sessions.",
     "server": "Run the server in the foreground.",
-    "stats": "Show what models cost, by day, model, person and more.",
+    "stats": "Show what models cost, and how often tools were called.",
     "stop": "Stop the server.",
     "trust": "Show what a project's config would do, and trust it.",
     "undo": "Take back what a turn changed in the files.",

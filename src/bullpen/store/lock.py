@@ -48,6 +48,8 @@ class DataLock:
         os.pwrite(self._fd, msgspec.json.encode(Owner(os.getpid(), __version__, started)), 0)
 
     def release(self) -> None:
+        # Closing alone is not enough: a child that is being started has a copy until it runs its own program.
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
         os.close(self._fd)
 
 
