@@ -75,7 +75,10 @@ async def log_in_with_code(
 async def begin(hosts: Hosts, http: httpx2.AsyncClient) -> DeviceCode:
     """Raises `ProviderError`."""
     form = urlencode({"client_id": CLIENT_ID, "scope": SCOPE})
-    status, answer = await _post(http, f"{hosts.web}/login/device/code", form)
+    try:
+        status, answer = await _post(http, f"{hosts.web}/login/device/code", form)
+    except ProviderError as exc:
+        raise ProviderError(f"{hosts.web} does not answer: there is no code to log in with") from exc
     try:
         return msgspec.convert(answer, DeviceCode)
     except msgspec.ValidationError:
@@ -103,7 +106,11 @@ async def wait_for_person(
     while waited < code.expires_in:
         await sleep(interval)
         waited += interval
-        status, answer = await _post(http, f"{hosts.web}/login/oauth/access_token", form)
+        try:
+            status, answer = await _post(http, f"{hosts.web}/login/oauth/access_token", form)
+        except ProviderError:
+            # The code is as good as before: a network that is away for a moment must not cost the person another one.
+            continue
         token = answer.get("access_token")
         if isinstance(token, str) and token:
             return token

@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from bullpen.errors import BullpenError
+from bullpen.present.failure import one_line
 from bullpen.present.inert import inert_line
 from bullpen.schema.api import LoginCode
 from bullpen.tui.dialogs.dialog import Dialog
@@ -42,6 +44,12 @@ class DeviceLogin(Dialog[str]):
         self.attempt(self._log_in())
 
     async def _log_in(self) -> None:
+        try:
+            await self._carry_through()
+        except BullpenError as exc:
+            self._fail(one_line(exc))
+
+    async def _carry_through(self) -> None:
         code = self._code = await self._room.keys.begin_login()
         address, letters = inert_line(code.verification_uri), inert_line(code.user_code)
         self.query_one("#text", Static).update(
@@ -51,7 +59,12 @@ class DeviceLogin(Dialog[str]):
         if ended.state == "done":
             self.decide("logged in to GitHub Copilot")
         else:
-            self.hint(f"{inert_line(ended.message)}  esc close", is_wrong=True)
+            self._fail(inert_line(ended.message))
+
+    def _fail(self, why: str) -> None:
+        self._code = None
+        self.query_one("#text", Static).update(Text(why, self.app.theme_variables["error"]))
+        self.hint("esc close")
 
     def action_copy(self, what: str) -> None:
         if self._code is not None:

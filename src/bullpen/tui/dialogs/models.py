@@ -181,7 +181,9 @@ class Models(Twofold):
             said = await enter_key(self, self._room, offer)
         if said:
             self.hint(said)
-            self.reload()
+            self.chat.notice(said)
+            # What the provider has is to be seen now, with the model that answers.
+            self.start_over()
 
 
 def _lacking(offer: CatalogueProvider) -> Option:

@@ -90,6 +90,13 @@ class Picker(Dialog[str]):
         """Ask anew what there is; what is chosen stays so, if it is still there."""
         _: Worker[None] = self.run_worker(self._load, exclusive=True, group="load")
 
+    def start_over(self) -> None:
+        """Ask anew, as when it was opened: nothing is typed, and what is chosen is the list's to say."""
+        self._known = None
+        self.filter.value = ""
+        self.rows.say("loading …")
+        self.reload()
+
     async def _load(self) -> None:
         try:
             known = await self.options()

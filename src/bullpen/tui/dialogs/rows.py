@@ -158,6 +158,8 @@ class Rows(ScrollView, can_focus=False):
         self.virtual_size = Size(self.size.width, len(self._lines))
         self.refresh(layout=True)
         self._reveal()
+        # More rows than before may make it higher: only then is it known what can be seen.
+        self.call_after_refresh(self._reveal)
         self.post_message(self.Chosen(self.chosen))
 
     def on_resize(self) -> None:
