@@ -91,6 +91,24 @@ async def test_a_login_that_fails_says_why(
         await copilot_login.wait_for_person(Hosts.of(host.url), code, http, sleep=_no_time)
 
 
+async def test_a_network_that_is_away_for_a_moment_costs_no_new_code(
+    host: ModelHost, http: ModelClient
+) -> None:
+    github(host)
+    tries = iter((ConnectionResetError, None))
+
+    def answer(_headers: Any, _body: Any) -> Any:
+        if away := next(tries):
+            raise away
+        return {"access_token": "gho_1"}
+
+    host.answers["/login/oauth/access_token"] = answer
+    code = await copilot_login.begin(Hosts.of(host.url), http)
+    assert await copilot_login.wait_for_person(Hosts.of(host.url), code, http, sleep=_no_time) == "gho_1"
+    with pytest.raises(ProviderError, match="does not answer: there is no code"):
+        await copilot_login.begin(Hosts.of("http://127.0.0.1:1"), http)
+
+
 async def test_an_account_without_copilot_is_told_so(host: ModelHost, http: ModelClient) -> None:
     github(host)
     host.answers["/copilot_internal/v2/token"] = 403
