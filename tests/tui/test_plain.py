@@ -116,7 +116,7 @@ async def test_a_key_is_typed_unseen_and_checked_in_lines(desks: Desks, terminal
         screen.type("/key openai")
         await screen.until("key of OpenAI ›")
         screen.type("sk-bad")
-        await screen.until("OpenAI refused the key (401); type it again, or keep")
+        await screen.until("OpenAI refused the key (401); type it again, or “keep”")
         screen.send("Up")
         screen.type("sk-good")
         await screen.until("the key of OpenAI is kept; it works")

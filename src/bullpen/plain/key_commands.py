@@ -69,7 +69,7 @@ class KeyCommands:
             key, checked = text, await self._room.keys.check(offer.id, text)
             if checked.verdict == "refused":
                 self._view.note(
-                    f"{inert_line(checked.message)}; type it again, or {ANYWAY} to keep it anyway; an empty line gives up"
+                    f"{inert_line(checked.message)}; type it again, or “{ANYWAY}” to keep it anyway; an empty line gives up"
                 )
                 self._offer, self._refused = offer, (key, checked)
                 self._view.ask_unseen(f"key of {inert_line(offer.name)} › ")

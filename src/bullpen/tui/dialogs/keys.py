@@ -58,6 +58,7 @@ async def enter_key(over: Dialog[T], room: Room, offer: CatalogueProvider) -> st
         key = given["key"].strip()
         over.hint(f"checking the key with {name} …")
         checked = await room.keys.check(offer.id, key)
+        over.usual_hint()
         if checked.verdict == "refused":
             wanted = await over.also(Refused(name, checked.message))
             if wanted == AGAIN:
@@ -66,5 +67,4 @@ async def enter_key(over: Dialog[T], room: Room, offer: CatalogueProvider) -> st
                 break
         await room.keys.keep(offer.id, key)
         return kept_line(offer.name, checked)
-    over.usual_hint()
     return ""
