@@ -19,6 +19,7 @@ from textual.worker import Worker, WorkerError
 from bullpen.errors import BullpenError
 from bullpen.tui import keymap, themes
 from bullpen.tui.chat import ChatScreen
+from bullpen.tui.gone import leave_with_terminal
 from bullpen.tui.keys import ALL_KEYS
 from bullpen.tui.outside import Outside
 from bullpen.tui.preferences import Preferences
@@ -121,6 +122,7 @@ class Terminal(App[int], inherit_bindings=False):
 def run(wish: Wish, preferences: Preferences, complaint: str = "") -> int:
     """Stay until the person leaves; the answer is the exit status. Raises what ended the room for good."""
     app = Terminal(wish, preferences, complaint)
+    leave_with_terminal()
     app.run(mouse=preferences.mouse)
     if app.failure is not None:
         raise app.failure
