@@ -6,6 +6,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -31,7 +32,7 @@ async def server() -> AsyncIterator[StandIn]:
         await stand_in.stop()
 
 
-HASTY = {"providers": {"demo": {"provider_options": {"pace_ms": 0}}}}
+HASTY: dict[str, Any] = {"providers": {"demo": {"provider_options": {"pace_ms": 0}}}}
 """The guided tour at the pace of a machine, where only its words matter."""
 
 
@@ -42,14 +43,18 @@ class Home:
         self.directory = directory
         self.project = directory / "project"
         self.project.mkdir()
-        (directory / ".config" / "bullpen").mkdir(parents=True)
-        (directory / ".config" / "bullpen" / "bullpen.json").write_text(json.dumps(HASTY))
+        self.configure(HASTY)
         self.env = {"HOME": str(directory), "TMPDIR": str(directory), "PATH": os.environ["PATH"]}
         # A machine that runs the whole suite at once is slow to start anything.
         self.env |= {"BULLPEN_SERVER_READY_TIMEOUT": "40s", "BULLPEN_SERVER_IDLE_TIMEOUT": "30"}
         address = find_address(None, self.env)
         assert isinstance(address, UnixAddress)
         self.address = address
+
+    def configure(self, config: dict[str, Any]) -> None:
+        directory = self.directory / ".config" / "bullpen"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "bullpen.json").write_text(json.dumps(config))
 
     def pid(self) -> int | None:
         return server_pid(self.address)

@@ -1,6 +1,5 @@
 """What a room shows is what the server has, after everything that can happen to a link."""
 
-import json
 import os
 import random
 import signal
@@ -36,10 +35,7 @@ def script(home: Home) -> None:
         "provider_options": {"script": SCRIPT},
     }
     chosen = {"provider": "play", "model": "m"}
-    config = {"providers": {"play": provider}, "models": {"large": chosen, "small": chosen}}
-    directory = home.directory / ".config" / "bullpen"
-    directory.mkdir(parents=True)
-    (directory / "bullpen.json").write_text(json.dumps(config))
+    home.configure({"providers": {"play": provider}, "models": {"large": chosen, "small": chosen}})
 
 
 async def stored(room: Room, session_id: str) -> list[Message]:

@@ -15,8 +15,12 @@ from schemathesis.checks import CheckFunction
 from schemathesis.specs.openapi import checks as openapi
 from tests.journeys.server import Bullpen, Client, new_home
 
-UNSAFE = {"POST /v1/control", "GET /v1/workspaces/{workspace_id}/events"}
-"""The one ends the server, the other never ends."""
+UNSAFE = {
+    "POST /v1/control",
+    "GET /v1/workspaces/{workspace_id}/events",
+    "POST /v1/workspaces/{workspace_id}/config/copilot-login",
+}
+"""One ends the server, one never ends, and one asks somebody far away who need not be there."""
 
 CHECKS: list[CheckFunction] = [
     schemathesis.checks.not_a_server_error,

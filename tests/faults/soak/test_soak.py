@@ -18,7 +18,7 @@ from tests.faults.soak.room import Room
 from tests.journeys.server import Bullpen
 
 CLIENTS, WORKSPACES = 50, 20
-SOAK_S = float(os.environ.get("BULLPEN_SOAK_S", sized(20.0, 600.0)))
+SOAK_S = float(os.environ.get("BULLPEN_SOAK_S", sized(60.0, 600.0)))
 WARM_S = min(10.0, SOAK_S / 4)
 SAMPLE_S = 0.5
 
