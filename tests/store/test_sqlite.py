@@ -6,10 +6,13 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.store.conftest import SESSION, WORKSPACE
 
 from bullpen.errors import StoreError
-from bullpen.store import sqlite
+from bullpen.schema.message import Text, TextPart, new_message
+from bullpen.store import messages, sqlite
 from bullpen.store.sqlite import File, close, connect
+from bullpen.store.store import Store
 
 
 @pytest.mark.parametrize("readonly", [False, True])
@@ -47,3 +50,12 @@ def test_all_files_of_a_database_are_private(tmp_path: Path) -> None:
     for connection in (*opened.readers, opened.writer):
         close(connection)
     assert modes == {"a.db": 0o600, "a.db-wal": 0o600, "a.db-shm": 0o600}
+
+
+@pytest.mark.anyio
+async def test_statements_keep_no_copy_of_long_texts(store: Store) -> None:
+    """What is left of a long message is what the page caches may hold."""
+    message = new_message("assistant", SESSION, (TextPart(data=Text(text="word " * 2_000_000)),), 1)
+    before = apsw.memory_used()
+    await store.write(lambda tx: messages.insert(tx, WORKSPACE, message))
+    assert apsw.memory_used() < before + 5 * 2**20

@@ -15,6 +15,9 @@ from bullpen.system.clock import Clock
 
 T = TypeVar("T")
 
+LARGE = 64 * 1024
+"""In characters or bytes."""
+
 
 class SqliteTx:
     """`Tx` on a connection; its coroutines never suspend."""
@@ -29,7 +32,9 @@ class SqliteTx:
         self.facts: list[Fact] = []
 
     async def run(self, sql: str, *values: Value) -> int:
-        self._connection.execute(_placeholders(sql), values)
+        # A statement that is kept for the next time also keeps its copy of what it was given.
+        is_large = any(isinstance(value, str | bytes) and len(value) > LARGE for value in values)
+        self._connection.execute(_placeholders(sql), values, can_cache=not is_large)
         return self._connection.changes()
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
