@@ -22,6 +22,7 @@ from bench.errors import BenchError
 COLUMNS, ROWS = 120, 40
 PATIENCE_S = 60.0
 SOME_WORDS = 5
+MOST_RESTLESS_S = 3.0
 
 _SEQUENCES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_].*?\x1b\\|[@-Z\\-_=>])"
@@ -70,8 +71,9 @@ class Screen:
         return time.perf_counter() - pressed
 
     def rest(self, seconds: float) -> None:
-        """Read whatever comes until nothing has come for so long."""
-        while select.select([self._terminal], [], [], seconds)[0]:
+        """Read whatever comes until nothing has come for so long; not for ever, as a caret may blink."""
+        ends = time.perf_counter() + MOST_RESTLESS_S
+        while time.perf_counter() < ends and select.select([self._terminal], [], [], seconds)[0]:
             self._read(time.perf_counter() + 1)
 
     def watch(self, seconds: float) -> None:
