@@ -518,7 +518,11 @@ def test_room(part: int, figure: Figure, monkeypatch: pytest.MonkeyPatch) -> Non
             report_multiple_bugs=False,
         ),
     )
-    assert min(total[what] for what in ("retries", "cancels", "asks", "snapshots", "crashes", "stops")) > 0
+    missing = [
+        what for what in ("retries", "cancels", "asks", "snapshots", "crashes", "stops") if not total[what]
+    ]
+    # Among so few runs one of them may be missing by chance.
+    assert len(missing) <= sized(1, 0), missing
     runs = f"{total['runs']:,} runs"
     figure("R-02", "PROP", f"0 doubles in {total['retries']:,} retries, {runs}")
     figure("R-03", "PROP", f"0 inversions in {total['prompts']:,} prompts, {runs}")

@@ -189,12 +189,20 @@ class Stream:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, path: str, workspace: str, client_id: str, *, deltas: bool = True, frozen: bool = False
+        cls,
+        path: str,
+        workspace: str,
+        client_id: str,
+        *,
+        deltas: bool = True,
+        frozen: bool = False,
+        after: str = "",
     ) -> AsyncIterator[Stream]:
         limit = 64 if frozen else 1 << 24
         reader, writer = await asyncio.open_unix_connection(path, limit=limit)
         target = f"/v1/workspaces/{workspace}/events?client_id={client_id}" + ("&deltas=1" if deltas else "")
-        writer.write(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        again = f"Last-Event-ID: {after}\r\n" if after else ""
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: a\r\n{again}\r\n".encode())
         try:
             if not frozen:
                 head = await reader.readuntil(b"\r\n\r\n")

@@ -59,10 +59,11 @@ async def test_frozen_clients_delay_nobody(home: Bullpen, figure: Figure) -> Non
     assert all(each.ended == dict.fromkeys(warm + run_ids, 1) for each in live)
     # From where the last of them came in to where the first one left: something may have happened while they did.
     since, until = max(each.durable[0] for each in live), min(each.durable[-1] for each in live)
-    seen = [[seq for seq in each.durable if since <= seq <= until] for each in live]
-    order = seen[0]
-    assert order == sorted(order)
-    assert all(each == order for each in seen), "everybody saw the same events in the same order"
+    kept = await replayed(home, client, live[0].epoch, since, until)
+    for each in live:
+        assert each.durable == sorted(set(each.durable)), "everything once, and in order"
+        # Whoever was behind for a moment may have been spared states that others had replaced by then.
+        assert kept <= set(each.durable), "nobody missed anything that is kept"
     unsent = gauges["unsent_bytes_of_a_stream"]
     assert unsent <= UNSENT_BYTES
     # On a busy machine those who read are behind for moments as well.
@@ -70,7 +71,7 @@ async def test_frozen_clients_delay_nobody(home: Bullpen, figure: Figure) -> Non
     figure(
         "R-15",
         "SOAK",
-        f"{FROZEN} frozen, {LIVE} live: 0 events lost of {LIVE * len(order):,}; p99 {p99_ms(before):.0f} ms without, "
+        f"{FROZEN} frozen, {LIVE} live: 0 events lost of {LIVE * len(kept):,}; p99 {p99_ms(before):.0f} ms without, "
         f"{p99_ms(with_frozen):.0f} ms with them",
     )
     figure(
@@ -91,11 +92,13 @@ class Live:
         self.ended: dict[str, int] = {}
         self.text = ""
         self.durable: list[int] = []
+        self.epoch = ""
 
     async def read(self) -> None:
         async for event_id, kind, payload in self._stream.numbered():
             if "." not in event_id:
-                self.durable.append(int(event_id.rpartition("-")[2]))
+                self.epoch, _, number = event_id.rpartition("-")
+                self.durable.append(int(number))
             if kind == "session":
                 self.seen_at.setdefault(payload["title"], time.perf_counter())
             elif kind == "run_complete":
@@ -109,6 +112,23 @@ class Live:
                 self._changed.clear()
                 await self._changed.wait()
         assert look(self), what
+
+
+async def replayed(home: Bullpen, client: Client, epoch: str, since: int, until: int) -> set[int]:
+    """The numbers of all events after one of them, up to another, that the log still has."""
+    found: set[int] = set()
+    after = f"{epoch}-{since}"
+    async with (
+        asyncio.timeout(60),
+        Stream.open(home.socket, client.info["id"], str(uuid.uuid4()), after=after) as stream,
+    ):
+        async for event_id, _, _ in stream.numbered():
+            if "." not in event_id:
+                number = int(event_id.rpartition("-")[2])
+                found.add(number)
+                if number >= until:
+                    break
+    return {number for number in found if number <= until}
 
 
 @contextlib.asynccontextmanager
